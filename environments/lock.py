@@ -1,0 +1,49 @@
+"""Write environments/<name>.txt from environments/<name>.in: `.cache/environments/core/bin/python environments/lock.py [NAME …]`.
+
+A lock holds for Python 3.11–3.13 and carries the hash of every file, with one exception: torch stands without hash and without
+local version, since its CPU and CUDA builds are different files of one version and the machine decides which it takes.
+"""
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+HERE = Path(__file__).parent
+UV = Path(sysconfig.get_path("scripts")) / "uv"
+# keras-hub asks for tensorflow-text, which brings the full TensorFlow; the JAX backend needs neither.
+NEVER = ("tensorflow ; sys_platform == 'never'", "tensorflow-text ; sys_platform == 'never'")
+CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
+
+
+def _blocks(text: str) -> list[str]:
+    """A requirement with its hashes and comments is one block; it starts in column 0."""
+    return [b for b in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M) if b and b[0].isalnum()]
+
+
+def _kept(block: str, cpu: bool) -> str:
+    if "sys_platform == 'never'" in block.split("\n", 1)[0] or (cpu and CUDA_ONLY.match(block)):
+        return ""
+    if block.startswith("torch=="):
+        return "torch==" + re.match(r"torch==([0-9.]+)", block)[1] + "\n"
+    return block
+
+
+def lock(name: str, find_links: list[str]) -> None:
+    overrides = HERE / f".{name}.overrides"
+    overrides.write_text("\n".join(NEVER))
+    constraints = ["-c", "core.txt"] if name == "dev" else []
+    try:
+        text = subprocess.run(
+            [UV, "pip", "compile", "-q", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate",
+             "--override", overrides, *constraints, *find_links, f"{name}.in"], cwd=HERE, check=True, capture_output=True, text=True).stdout
+    finally:
+        overrides.unlink()
+    kept = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
+    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(kept))
+
+
+if __name__ == "__main__":
+    names = [a for a in sys.argv[1:] if not a.startswith("--find-links=")] or sorted(p.stem for p in HERE.glob("*.in"))
+    for each in names:
+        lock(each, [a for a in sys.argv[1:] if a.startswith("--find-links=")])

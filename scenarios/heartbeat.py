@@ -1,0 +1,46 @@
+"""How far the worker is, in a memory-mapped file: 60 ns to write, no thread here, no busy-wait in the parent (it looks once a second)."""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logits", "done")
+_PHASE, _COMPLETED, _EXPECTED, _LIMIT_S = range(4)
+_FORMAT = "<4Q"
+_SIZE = struct.calcsize(_FORMAT)
+
+
+class Beat(NamedTuple):
+    phase: str
+    completed: int
+    expected: int
+    limit_s: int
+    """Seconds without any change after which the phase counts as hung."""
+
+
+class Heartbeat:
+    """Written by the worker; `cells[1]` is bumped once a completed batch."""
+
+    def __init__(self, path: Path):
+        path.write_bytes(bytes(_SIZE))
+        with path.open("r+b") as f:
+            self.cells = memoryview(mmap.mmap(f.fileno(), _SIZE)).cast("Q")
+
+    def enter(self, phase: str, limit_s: float, expected: int = 0) -> None:
+        self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[_COMPLETED] = expected, int(limit_s), 0
+        self.cells[_PHASE] = PHASES.index(phase)
+
+    def bump(self, completed: int) -> None:
+        self.cells[_COMPLETED] += completed
+
+
+def read(path: Path) -> Beat | None:
+    """The parent's look; None before the worker has made the file."""
+    try:
+        phase, *rest = struct.unpack(_FORMAT, path.read_bytes())
+    except (OSError, struct.error):
+        return None
+    return Beat(PHASES[phase], *rest)

@@ -1,0 +1,109 @@
+"""The values that cross the process border: job.json down; plan.json, outcome.json and raw logs up. Standard library only."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sut.contract import Workload
+
+
+@dataclass(frozen=True)
+class Limits:
+    """LoadGen's settings of one test, resolved by the parent from compliance/rules/<round>.toml and --mode.
+
+    Attributes:
+        performance_sample_count: distinct samples LoadGen keeps loaded.
+        equal_issue: `sample_concatenate_permutation`: every sample equally often, which the rules ask of language models.
+        trace_bytes: LoadGen's trace is written where it is predicted to stay below this.
+    """
+
+    min_duration_ms: int
+    min_query_count: int
+    performance_sample_count: int
+    equal_issue: bool = False
+    calibration_seconds: float = 1.5
+    trace_bytes: int = 32 << 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """One LoadGen test, or the making of a reference, in one process.
+
+    Attributes:
+        test: `performance`, `accuracy` or `reference` (answers without LoadGen).
+        benchmark: the name LoadGen's configuration look-up uses.
+        answer: keys of `to_host` that are the answer, in payload order.
+        inputs: .npz the parent made: the same bytes for every SUT.
+        synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
+        audit_config: always explicit, because LoadGen takes ./audit.config silently; does not exist in normal runs.
+        reference: reference.npz; its first `logits_rows` answers are what teacher-forced logits are taken on.
+    """
+
+    sut: str
+    family: str
+    workload: Workload
+    scenario: str
+    test: str
+    benchmark: str
+    answer: tuple[str, ...]
+    inputs: Path
+    synthetic: Path
+    warmup_rows: int
+    limits: Limits
+    log_dir: Path
+    audit_config: Path
+    reference: Path | None = None
+    logits_rows: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
+
+    `test_start_ns` is on the system's monotonic clock, so that the parent can tell how long it took until measuring began.
+    """
+
+    status: str
+    reason: str = ""
+    import_ns: int = 0
+    load_ns: int = 0
+    warmup: list[dict[str, Any]] = field(default_factory=list)
+    calibration: dict[str, float] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+    test_start_ns: int = 0
+    test_ns: int = 0
+    evidence_before: dict[str, Any] | None = None
+    evidence_after: dict[str, Any] | None = None
+    peak_host_bytes: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a dataclass or JSON value atomically: never half a file under its final name."""
+    temporary = path.with_name(path.name + ".tmp")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    temporary.write_text(json.dumps(value, default=_plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} does not belong into a JSON file")
+
+
+def read_job(path: Path) -> Job:
+    d = json.loads(path.read_text(encoding="utf-8"))
+    workload = d.pop("workload")
+    workload["checkpoint"] = Path(workload["checkpoint"])
+    for key in ("inputs", "synthetic", "log_dir", "audit_config", "reference"):
+        d[key] = d[key] and Path(d[key])
+    d["answer"] = tuple(d["answer"])
+    return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

@@ -1,0 +1,59 @@
+"""The only module that imports mlperf_loadgen. One `run` per OS process: a second FromConfig skips the embedded configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import mlperf_loadgen as lg
+
+from scenarios.answers import Payload
+from scenarios.heartbeat import Heartbeat
+from scenarios.job import Job
+from scenarios.qsl import Qsl
+
+
+def responder(heartbeat: Heartbeat, dry: bool = False) -> Callable[[Sequence[int], Payload], None]:
+    """Completes each sample of a batch once, in one call. `dry`: builds the responses and sends none (calibration)."""
+    send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
+    response, bump = lg.QuerySampleResponse, heartbeat.bump
+
+    def complete(ids: Sequence[int], payload: Payload) -> None:
+        rows, lengths = payload
+        start, stride = rows.ctypes.data, rows.strides[0]
+        if lengths is None:
+            send([response(i, start + k * stride, stride) for k, i in enumerate(ids)])
+        else:
+            send([response(i, start + k * stride, n) for k, (i, n) in enumerate(zip(ids, lengths, strict=False))])
+        bump(len(ids))
+
+    return complete
+
+
+def write_user_conf(job: Job, conf: Mapping[str, float]) -> None:
+    """Always states duration and counts: LoadGen's embedded configuration has its own for names it knows."""
+    limits = job.limits
+    values = {
+        **conf, "min_duration": limits.min_duration_ms, "min_query_count": limits.min_query_count,
+        "performance_sample_count_override": limits.performance_sample_count,
+        "sample_concatenate_permutation": int(limits.equal_issue),
+    }
+    text = "".join(f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items())
+    (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
+
+
+def run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool) -> None:
+    """One LoadGen test into job.log_dir. Raises ValueError for a user.conf LoadGen does not take, and what a callback raises."""
+    settings = lg.TestSettings()
+    code = settings.FromConfig(str(job.log_dir / "user.conf"), job.benchmark, job.scenario)
+    if code:
+        raise ValueError(f"user.conf: LoadGen's return code {code}")
+    settings.scenario = getattr(lg.TestScenario, job.scenario)
+    settings.mode = lg.TestMode.AccuracyOnly if job.test == "accuracy" else lg.TestMode.PerformanceOnly
+    log = lg.LogSettings()
+    log.log_output.outdir = str(job.log_dir)
+    log.enable_trace = trace
+    sut = lg.ConstructFastSUT(issue, flush)
+    library = lg.ConstructQSL(qsl.count, job.limits.performance_sample_count, qsl.load, qsl.unload)
+    lg.StartTestWithLogSettings(sut, library, settings, log, str(job.audit_config))
+    lg.DestroyQSL(library)
+    lg.DestroySUT(sut)

@@ -1,0 +1,42 @@
+"""LoadGen's query sample library over one .npz: load = prepared rows in host memory; a batch = rows by slot, the last one padded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sut.contract import Batch
+
+
+class Qsl:
+    def __init__(self, path: Path, prepare: Callable[[Batch], Batch], start: int = 0):
+        """`start`: the first row that counts (a synthetic file begins with its warm-up rows)."""
+        with np.load(path) as f:
+            self.arrays = {k: f[k][start:] for k in f.files}
+        self.prepare = prepare
+        self.count = len(next(iter(self.arrays.values())))
+        self.slot = np.full(self.count, -1)
+        self.loaded: dict[str, np.ndarray] = {}
+
+    def load(self, indices: Sequence[int]) -> None:
+        rows = np.asarray(indices)
+        self.loaded = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v[rows] for k, v in self.arrays.items()}).items()}
+        self.slot[rows] = np.arange(len(rows))
+
+    def unload(self, indices: Sequence[int]) -> None:
+        self.loaded = {}
+        self.slot[np.asarray(indices)] = -1
+
+    def one(self, index: int) -> Batch:
+        """A view of one loaded row, axis 0 kept."""
+        s = self.slot[index]
+        return {k: v[s:s + 1] for k, v in self.loaded.items()}
+
+    def batch(self, indices: Sequence[int], size: int) -> Batch:
+        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are dropped."""
+        rows = self.slot[np.asarray(indices)]
+        if len(rows) < size:
+            rows = np.concatenate([rows, np.full(size - len(rows), rows[-1])])
+        return {k: v[rows] for k, v in self.loaded.items()}

@@ -1,0 +1,62 @@
+"""Teacher-forced logits of generated answers: what accuracy of bfloat16 is judged by, where greedy tokens may honestly differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from sut.contract import Batch, Inference
+
+TOP = 8
+"""Candidates a reference keeps for each position: enough to tell how wrong another token is."""
+
+
+def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int) -> np.ndarray:
+    """The logits that choose each new token, float32 [rows, new, vocabulary], given the prompts and the answers before it.
+
+    Args:
+        inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Rows beyond a row's own count are not meaningful.
+    """
+    ids, lengths, tokens = inputs["input_ids"], inputs["prompt_length"].astype(np.int64), answers["tokens"]
+    rows, new = tokens.shape
+    sequences = np.zeros((rows, ids.shape[1] + new), np.int32)
+    sequences[:, :ids.shape[1]] = ids
+    positions = lengths[:, None] + np.arange(new)
+    np.put_along_axis(sequences, positions, tokens, axis=1)
+    chosen = []
+    for start in range(0, rows, batch_size):
+        part = np.arange(start, start + batch_size).clip(max=rows - 1)
+        logits = sut.logits(sequences[part])
+        chosen.append(np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[:rows - start])
+    return np.concatenate(chosen)
+
+
+def write_reference(path: Path, sut: Inference, inputs: Batch, prepare_batches: list[Batch], batch_size: int, logits_rows: int) -> None:
+    """Answers of every row; for generate also the top candidates of every position and the full logits of the first rows."""
+    parts = [{k: np.array(v) for k, v in sut.to_host(sut.predict(batch)).items()} for batch in prepare_batches]
+    rows = len(next(iter(inputs.values())))
+    answers = {k: np.concatenate([_widen(p[k], parts, k) for p in parts])[:rows] for k in parts[0]}
+    if "tokens" in answers:
+        answers |= _candidates(sut, inputs, answers, batch_size, logits_rows)
+    with path.open("wb") as f:
+        np.savez(f, **answers)
+
+
+def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> np.ndarray:
+    """Batches may have generated different counts: fill up to the widest."""
+    if key != "tokens":
+        return array
+    return np.pad(array, ((0, 0), (0, max(p[key].shape[1] for p in parts) - array.shape[1])))
+
+
+def _candidates(sut: Inference, inputs: Batch, answers: Batch, batch_size: int, logits_rows: int) -> dict[str, np.ndarray]:
+    ids, values, kept = [], [], []
+    for start in range(0, len(answers["tokens"]), batch_size):
+        part = slice(start, start + batch_size)
+        logits = forced_logits(sut, {k: v[part] for k, v in inputs.items()}, {"tokens": answers["tokens"][part]}, batch_size)
+        top = np.argsort(-logits, axis=-1, kind="stable")[..., :TOP].astype(np.int32)
+        ids.append(top)
+        values.append(np.take_along_axis(logits, top, -1))
+        kept.append(logits[:max(0, logits_rows - start)])
+    return {"top_ids": np.concatenate(ids), "top_logits": np.concatenate(values), "logits": np.concatenate(kept)}

@@ -1,0 +1,216 @@
+"""`python -m scenarios.worker JOB.json`, interpreter = the SUT's: load, warm-up, calibrate, ONE LoadGen test, outcome.
+
+Exit code 0 with outcome.json, whatever its status; without outcome.json the parent tells from signal, kernel and disk what happened.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import importlib
+import importlib.metadata
+import os
+import resource
+import signal
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios import job as jobs
+from scenarios import preflight, teacher
+from scenarios.answers import pack
+from scenarios.heartbeat import Heartbeat
+from scenarios.job import Job, Outcome
+from scenarios.qsl import Qsl
+from sut.contract import Batch, Inference, Unsupported
+from sut.registry import load_module
+
+SCENARIOS = {"Offline": "scenarios.offline", "SingleStream": "scenarios.single_stream"}
+
+_clock = time.perf_counter_ns
+_WINDOWS = 5
+# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7 B parameters from a cold disk, XLA).
+_LOAD_LIMIT_S = 1800
+# torch, JAX and TensorFlow name running out of memory each in their own way; torch on a CPU only in words.
+_OOM_WORDS = ("OutOfMemoryError", "ResourceExhausted", "RESOURCE_EXHAUSTED", "can't allocate memory", "Out of memory", "MemoryError")
+
+
+def hang_limit_s(slowest_batch_ns: float) -> float:
+    """Seconds without a completion after which a test counts as hung: 10 × the slowest calibrated batch + 60 s."""
+    return 10 * slowest_batch_ns / 1e9 + 60
+
+
+def main(argv: list[str]) -> None:
+    die_with_parent()
+    job = jobs.read_job(Path(argv[1]))
+    beat = Heartbeat(job.log_dir / "heartbeat")
+    try:
+        outcome = measure(job, beat)
+    except Unsupported as e:
+        outcome = Outcome("unsupported", str(e))
+    except preflight.Refused as e:
+        outcome = Outcome("skipped", str(e))
+    except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
+        traceback.print_exc()
+        outcome = failure(e)
+    jobs.write_json(job.log_dir / "outcome.json", outcome)
+    beat.enter("done", 60)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # LoadGen's logger is undefined after an exception, and frameworks' threads may never end
+
+
+def die_with_parent() -> None:
+    """Linux: SIGKILL this process when the parent dies however it dies, and volunteer as the kernel's out-of-memory victim."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the parent decides
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def failure(error: Exception) -> Outcome:
+    text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
+    return Outcome("oom" if any(word in f"{type(error).__name__} {error}" for word in _OOM_WORDS) else "error", text[:500])
+
+
+def measure(job: Job, beat: Heartbeat) -> Outcome:
+    beat.enter("load", _LOAD_LIMIT_S)
+    start = _clock()
+    module = load_module(job.sut, job.family)
+    import_ns = _clock() - start
+    start = _clock()
+    sut: Inference = module.load(job.workload)
+    sut.synchronise()
+    load_ns = _clock() - start
+    warmup = warm_up(job, sut, beat)
+    slowest_ns = max(w["second_ns"] for w in warmup)
+    known = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
+    if job.test == "reference":
+        known |= _make_reference(job, sut, beat, slowest_ns)
+    else:
+        known |= _test(job, sut, beat, slowest_ns)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return Outcome("ok", peak_host_bytes=peak * (1 if sys.platform == "darwin" else 1024), versions=_versions(), **known)
+
+
+def warm_up(job: Job, sut: Inference, beat: Heartbeat) -> list[dict[str, Any]]:
+    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second tells the time of a batch."""
+    synthetic = Qsl(job.synthetic, sut.prepare)
+    synthetic.load(range(synthetic.count))
+    times = []
+    beat.enter("warm-up", _LOAD_LIMIT_S, 2 * job.warmup_rows)
+    for row in range(job.warmup_rows):
+        first_ns, second_ns = (_timed(sut, synthetic.batch([row], job.workload.batch_size), beat) for _ in range(2))
+        times.append({"row": row, "first_ns": first_ns, "second_ns": second_ns})
+    return times
+
+
+def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> int:
+    start = _clock()
+    sut.to_host(sut.predict(batch))
+    beat.bump(1)
+    return _clock() - start
+
+
+def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    from scenarios import loadgen  # a reference needs no LoadGen
+
+    scenario = importlib.import_module(SCENARIOS[job.scenario])
+    qsl = Qsl(job.inputs, sut.prepare)
+    if job.test == "performance":
+        calibration = calibrate(job, sut, scenario, loadgen.responder(beat, dry=True), beat, slowest_ns)
+    else:
+        sample_ns = slowest_ns / job.workload.batch_size
+        calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns, "slowest_batch_ns": slowest_ns}
+    conf = scenario.user_conf(job.limits, calibration["fastest_sample_ns"], calibration["median_sample_ns"])
+    plan = _plan(job, sut, qsl, conf, calibration["median_sample_ns"])
+    jobs.write_json(job.log_dir / "plan.json", plan)
+    preflight.check_machine(plan, job.log_dir)
+    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat), job)
+    loadgen.write_user_conf(job, conf)
+    before = sut.evidence()
+    beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
+    monotonic_ns, start = time.monotonic_ns(), _clock()
+    loadgen.run(job, qsl, issue, flush, plan.trace)
+    test_ns = _clock() - start
+    after = sut.evidence()
+    if job.test == "accuracy" and job.logits_rows and job.reference:
+        _write_forced_logits(job, sut, beat)
+    return {"calibration": calibration, "plan": dataclasses.asdict(plan), "test_start_ns": monotonic_ns, "test_ns": test_ns,
+            "evidence_before": dataclasses.asdict(before), "evidence_after": dataclasses.asdict(after)}
+
+
+def calibrate(job: Job, sut: Inference, scenario: Any, respond: Callable[..., None], beat: Heartbeat, slowest_ns: float) -> dict[str, float]:
+    """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
+
+    Windows grow until one lasts a fifth of calibration_seconds, then four more of that size. The first is dropped where there are others.
+    """
+    synthetic = Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+    synthetic.load(range(synthetic.count))
+    beat.enter("calibrate", hang_limit_s(slowest_ns))
+    issue, _ = scenario.callbacks(sut, synthetic, respond, job)
+    batch = job.workload.batch_size
+    samples, wanted_ns = 2 * batch if batch > 1 else 1, job.limits.calibration_seconds * 1e9
+    windows: list[float] = []
+    deadline = _clock() + wanted_ns
+    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
+        indices = [i % synthetic.count for i in range(samples)]
+        start = _clock()
+        scenario.drive(issue, indices)
+        elapsed = _clock() - start
+        if elapsed < wanted_ns / _WINDOWS / 2:
+            samples, windows = samples * 2, []
+            deadline = _clock() + wanted_ns
+        else:
+            windows.append(elapsed / samples)
+    windows = windows[1:] or windows
+    return {"fastest_sample_ns": min(windows), "median_sample_ns": statistics.median(windows),
+            "slowest_batch_ns": max(max(windows) * batch, slowest_ns), "windows": len(windows), "window_samples": samples}
+
+
+def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns: float) -> preflight.Plan:
+    if job.test == "performance":
+        return preflight.performance(job.scenario, job.limits, conf, sample_ns)
+    synthetic = Qsl(job.synthetic, sut.prepare)
+    synthetic.load([0])
+    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([0], job.workload.batch_size))), job.answer).rows.shape[1]
+    return preflight.accuracy(qsl.count, payload_bytes, sample_ns)
+
+
+def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    qsl = Qsl(job.inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    size = job.workload.batch_size
+    batches = [qsl.batch(range(s, min(s + size, qsl.count)), size) for s in range(0, qsl.count, size)]
+    beat.enter("test", 3 * hang_limit_s(slowest_ns) + 10 * len(batches) * slowest_ns / 1e9)
+    start = _clock()
+    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows)
+    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
+
+
+def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
+    """On the reference's own answers, after the test and after its evidence: this may compile a graph of its own."""
+    beat.enter("teacher-forced logits", _LOAD_LIMIT_S)
+    rows = slice(0, job.logits_rows)
+    with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
+        logits = teacher.forced_logits(sut, {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
+                                       {"tokens": reference["tokens"][rows]}, job.workload.batch_size)
+    np.save(job.log_dir / "logits.npy", logits)
+
+
+def _versions() -> dict[str, str]:
+    """Every distribution of this environment, and the interpreter."""
+    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
+    return {"python": sys.version.split()[0], **dict(sorted(found.items()))}
+
+
+if __name__ == "__main__":
+    main(sys.argv)

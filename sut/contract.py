@@ -1,0 +1,92 @@
+"""What a SUT is told (Workload), what it must do (Inference), and how it proves what ran (Evidence)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+Batch = Mapping[str, np.ndarray]
+"""Named arrays, axis 0 = batch: inputs and answers alike."""
+
+
+class Unsupported(Exception):
+    """Raised by `load`: this SUT cannot run this workload; the message is the reason in the table."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """All a SUT may know. No scenario, no test: it cannot behave differently in an accuracy run.
+
+    Attributes:
+        config: the model's configuration in Hugging Face names (`config.json` of the checkpoint) under "model"; the classes by
+            framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`).
+        checkpoint: folder with config.json and model.safetensors in the native library's own names.
+        precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
+        device: `cpu` or `cuda`.
+        backend: Keras' backend, else None.
+        execution: `eager`, `compile`, `script`, `graph` or `xla`.
+        options: the SUT's own `--sut-option`s, already checked against the registry.
+    """
+
+    model: str
+    task: str
+    config: Mapping[str, Any]
+    checkpoint: Path
+    precision: str
+    batch_size: int
+    device: str
+    backend: str | None
+    execution: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What shows which execution and precision really ran. Taken after warm-up and after the test: a new graph between them is a finding.
+
+    Attributes:
+        graphs: compiled graphs so far (XLA programs, Dynamo graphs, traced modules); 0 = eager.
+        graph_breaks: breaks of a captured graph; None where the framework does not count them.
+        precision: read off the loaded weights and a probe product, never off a flag.
+        detail: whatever else a sceptic would ask for; JSON values.
+    """
+
+    graphs: int
+    graph_breaks: int | None
+    precision: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Inference(Protocol):
+    """A loaded model. A SUT file is a module with `load(workload: Workload) -> Inference`."""
+
+    in_flight: int
+    """Batches Offline keeps submitted: 1 if `predict` blocks, 2 if it dispatches and returns."""
+    streams_tokens: bool
+    """Whether `predict` calls `on_first_token`; False: no token latencies are reported."""
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Rename, transpose, cast: called when LoadGen loads samples, before the clock (MLPerf's closed list, nothing more)."""
+
+    def predict(self, batch: Batch, on_first_token: Callable[[np.ndarray], None] | None = None) -> Any:
+        """Answer one prepared batch; may return before the device is done."""
+
+    def to_host(self, outputs: Any) -> Batch:
+        """Block until the answers are C-contiguous in host memory.
+
+        predict: the model's answer keys. generate: `tokens` int32 [batch, new] and `n_tokens` int32 [batch], the count of each row's
+        own tokens; what stands in a row beyond its count is padding.
+        """
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """Teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32 [batch, length]. generate only; never timed."""
+
+    def synchronise(self) -> None:
+        """Wait for the device: every time that is taken ends here or in `to_host`."""
+
+    def evidence(self) -> Evidence:
+        """Probe the loaded model; untimed, and compiles no new graph of the measured call."""

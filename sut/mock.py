@@ -1,0 +1,107 @@
+"""Scripted latencies and answers, no framework: the quick start, and what scheduling, logs, failures and the audit are tested with.
+
+Its "model" is arithmetic on the input ids, so that its answers can be right or wrong and its accuracy test is a real one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import numpy as np
+
+from sut import padding
+from sut.contract import Batch, Evidence, Workload
+
+_SPIN_NS = 200_000  # time.sleep wakes up to this much late
+
+
+class Mock:
+    in_flight, streams_tokens = 2, False
+
+    def __init__(self, workload: Workload):
+        self.config, self.options, self.calls = workload.config, workload.options, 0
+        self.vocabulary = workload.config["model"]["vocab_size"]
+
+    def prepare(self, inputs: Batch) -> Batch:
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
+        self._fail_as_told()
+        rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10
+        self.calls += 1
+        ready_ns = time.perf_counter_ns() + int((self.options.get("latency-ms", 1.0) + rise) * 1e6)
+        return self._answer(self._broken(batch)), ready_ns
+
+    def to_host(self, outputs: tuple[Batch, int]) -> Batch:
+        answers, ready_ns = outputs
+        time.sleep(max(0, ready_ns - time.perf_counter_ns() - _SPIN_NS) / 1e9)
+        while time.perf_counter_ns() < ready_ns:
+            continue
+        return answers
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)
+
+    def synchronise(self) -> None:
+        """Nothing runs elsewhere."""
+
+    def evidence(self) -> Evidence:
+        return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"call": "sut.mock", "compiler": "none"})
+
+    def _answer(self, batch: Batch) -> Batch:
+        if "max_new_tokens" not in batch:
+            state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
+            return {"logits": np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)}
+        return self._generate(batch)
+
+    def _generate(self, batch: Batch) -> Batch:
+        lengths = batch["prompt_length"].astype(np.int64)
+        state = _state(batch["input_ids"])[np.arange(len(lengths)), lengths - 1]
+        _, new = padding.shape(batch, self.config)
+        tokens = np.empty((len(lengths), new), np.int32)
+        for step in range(new):
+            tokens[:, step] = _next(state, self.vocabulary)
+            state = state + tokens[:, step] * (lengths + step + 1)
+        return {"tokens": tokens, "n_tokens": batch["max_new_tokens"].astype(np.int32)}
+
+    def _broken(self, batch: Batch) -> Batch:
+        wrong = self.options.get("wrong")
+        if wrong == "swap-rows":
+            return {**batch, "input_ids": batch["input_ids"][::-1]}
+        if wrong == "zero-position":
+            ids = batch["input_ids"].copy()
+            ids[:, 0] = 0
+            return {**batch, "input_ids": ids}
+        return batch
+
+    def _fail_as_told(self) -> None:
+        if self.calls == self.options.get("raise-at"):
+            raise RuntimeError(f"told to raise at batch {self.calls}")
+        if self.calls == self.options.get("hang-at"):
+            signal.pause()
+        if self.calls == self.options.get("kill-at"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.calls == self.options.get("exhaust-memory-at"):
+            hoard = []
+            while True:
+                hoard.append(np.ones(1 << 25))
+
+
+def _state(ids: np.ndarray) -> np.ndarray:
+    """Running sum of id × position, int64 [batch, length]: every id and every position counts."""
+    return (ids.astype(np.int64) * np.arange(1, ids.shape[1] + 1)).cumsum(1)
+
+
+def _next(state: np.ndarray, vocabulary: int) -> np.ndarray:
+    return (state * 31 + 7) % vocabulary
+
+
+def _one_hot(ids: np.ndarray, vocabulary: int) -> np.ndarray:
+    return 10 * (ids[..., None] == np.arange(vocabulary)).astype(np.float32)
+
+
+def load(workload: Workload) -> Mock:
+    return Mock(workload)

@@ -1,0 +1,60 @@
+"""Every SUT, as one literal dict. Read by the parent (list, environments) and by the worker; imports no framework."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
+
+
+@dataclass(frozen=True)
+class SutSpec:
+    """One framework + backend + execution.
+
+    Attributes:
+        module: template; {family} comes from the model's data (`bert`, `causal_lm`).
+        environment: environments/<name>-<device>.txt; "core" = the harness' own.
+        process_env: the framework's own variables, needed before its import.
+        unsupported: "model" or "model/task" → the true reason.
+        options: name of each `--sut-option` → (its type, what it does).
+        reference: the SUT whose float32 answers this one is compared with.
+        devices: where it can run.
+    """
+
+    module: str
+    environment: str
+    execution: str
+    summary: str
+    backend: str | None = None
+    process_env: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, tuple[type, str]] = field(default_factory=dict)
+    reference: str = "native-torch-eager"
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+
+SUTS: dict[str, SutSpec] = {
+    "mock": SutSpec(
+        "sut.mock", "core", "eager", "scripted latencies, no framework: a quick look, and what the harness is tested with",
+        reference="mock", devices=("cpu",),
+        options={
+            "latency-ms": (float, "time of one batch, in milliseconds (default 1)"),
+            "jitter-ms": (float, "latencies rise from latency-ms by this much over each 10 batches, then fall back (default 0)"),
+            "raise-at": (int, "raise an error at this batch"),
+            "hang-at": (int, "never return from this batch"),
+            "kill-at": (int, "SIGKILL the worker at this batch"),
+            "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
+            "wrong": (str, "break the answers: `swap-rows` of each batch or `zero-position` 0 of each input"),
+        }),
+    "keras3-jax": SutSpec(
+        "sut.keras3.{family}", "keras3-jax", "xla", "Keras 3 and KerasHub on JAX, compiled by XLA", "jax",
+        {"KERAS_BACKEND": "jax"}),
+    "native-torch-eager": SutSpec(
+        "sut.native_torch.{family}", "native-torch", "eager", "PyTorch and Transformers as they are, nothing compiled"),
+}
+
+
+def load_module(sut: str, family: str) -> ModuleType:
+    """Import the SUT's file for this model family; only the worker calls it."""
+    return importlib.import_module(SUTS[sut].module.format(family=family))
