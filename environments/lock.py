@@ -3,6 +3,7 @@
 A lock holds for Python 3.11–3.13 and carries the hash of every file, with one exception: torch stands without hash and without
 local version, since its CPU and CUDA builds are different files of one version and the machine decides which it takes.
 """
+
 import re
 import subprocess
 import sys
@@ -35,8 +36,28 @@ def lock(name: str, find_links: list[str]) -> None:
     constraints = ["-c", "core.txt"] if name == "dev" else []
     try:
         text = subprocess.run(
-            [UV, "pip", "compile", "-q", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate",
-             "--override", overrides, *constraints, *find_links, f"{name}.in"], cwd=HERE, check=True, capture_output=True, text=True).stdout
+            [
+                UV,
+                "pip",
+                "compile",
+                "-q",
+                "--universal",
+                "--python-version",
+                "3.11",
+                "--generate-hashes",
+                "--no-header",
+                "--no-annotate",
+                "--override",
+                overrides,
+                *constraints,
+                *find_links,
+                f"{name}.in",
+            ],
+            cwd=HERE,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
     finally:
         overrides.unlink()
     kept = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))

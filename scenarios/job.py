@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +41,8 @@ class Job:
         inputs: .npz the parent made: the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
         audit_config: always explicit, because LoadGen takes ./audit.config silently; does not exist in normal runs.
+        calibration: the performance test's, for the accuracy test: the same user.conf, no second calibration.
+        made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
         reference: reference.npz; its first `logits_rows` answers are what teacher-forced logits are taken on.
     """
 
@@ -60,6 +61,8 @@ class Job:
     audit_config: Path
     reference: Path | None = None
     logits_rows: int = 0
+    calibration: Mapping[str, float] | None = None
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def write_json(path: Path, value: Any) -> None:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = dataclasses.asdict(value)
     temporary.write_text(json.dumps(value, default=_plain, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 def _plain(value: Any) -> Any:

@@ -33,7 +33,9 @@ def write_user_conf(job: Job, conf: Mapping[str, float]) -> None:
     """Always states duration and counts: LoadGen's embedded configuration has its own for names it knows."""
     limits = job.limits
     values = {
-        **conf, "min_duration": limits.min_duration_ms, "min_query_count": limits.min_query_count,
+        **conf,
+        "min_duration": limits.min_duration_ms,
+        "min_query_count": limits.min_query_count,
         "performance_sample_count_override": limits.performance_sample_count,
         "sample_concatenate_permutation": int(limits.equal_issue),
     }

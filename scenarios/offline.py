@@ -30,7 +30,7 @@ def callbacks(sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job) 
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         for start in range(0, len(ids), size):
-            pending.append((ids[start:start + size], sut.predict(qsl.batch(indices[start:start + size], size))))
+            pending.append((ids[start : start + size], sut.predict(qsl.batch(indices[start : start + size], size))))
             if len(pending) >= sut.in_flight:
                 finish()
         while pending:

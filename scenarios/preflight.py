@@ -57,12 +57,16 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
     disk = os.statvfs(log_dir)
     free_bytes = disk.f_bavail * disk.f_frsize - _DISK_RESERVE_BYTES
     if plan.log_bytes > free_bytes:
-        raise Refused(f"preflight: the logs need {plan.log_bytes / 1e6:.0f} MB and {max(free_bytes, 0) / 1e6:.0f} MB are free at the run "
-                      "directory (64 MB kept back): free some space or choose another --out")
+        raise Refused(
+            f"preflight: the logs need {plan.log_bytes / 1e6:.0f} MB and {max(free_bytes, 0) / 1e6:.0f} MB are free at the run "
+            "directory (64 MB kept back): free some space or choose another --out"
+        )
     available = available_memory_bytes()
     if available is not None and plan.memory_bytes > available - _MEMORY_RESERVE_BYTES:
-        raise Refused(f"preflight: LoadGen needs {plan.memory_bytes / 1e9:.1f} GB for {plan.samples} samples and {available / 1e9:.1f} GB are "
-                      "available: choose a larger --size or, in quick mode, fewer --load-seconds")
+        raise Refused(
+            f"preflight: LoadGen needs {plan.memory_bytes / 1e9:.1f} GB for {plan.samples} samples and {available / 1e9:.1f} GB "
+            "are available: choose a larger --size or, in quick mode, fewer --load-seconds"
+        )
 
 
 def available_memory_bytes() -> int | None:

@@ -32,7 +32,7 @@ class Qsl:
     def one(self, index: int) -> Batch:
         """A view of one loaded row, axis 0 kept."""
         s = self.slot[index]
-        return {k: v[s:s + 1] for k, v in self.loaded.items()}
+        return {k: v[s : s + 1] for k, v in self.loaded.items()}
 
     def batch(self, indices: Sequence[int], size: int) -> Batch:
         """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are dropped."""

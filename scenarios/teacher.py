@@ -21,14 +21,14 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
     ids, lengths, tokens = inputs["input_ids"], inputs["prompt_length"].astype(np.int64), answers["tokens"]
     rows, new = tokens.shape
     sequences = np.zeros((rows, ids.shape[1] + new), np.int32)
-    sequences[:, :ids.shape[1]] = ids
+    sequences[:, : ids.shape[1]] = ids
     positions = lengths[:, None] + np.arange(new)
     np.put_along_axis(sequences, positions, tokens, axis=1)
     chosen = []
     for start in range(0, rows, batch_size):
         part = np.arange(start, start + batch_size).clip(max=rows - 1)
         logits = sut.logits(sequences[part])
-        chosen.append(np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[:rows - start])
+        chosen.append(np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[: rows - start])
     return np.concatenate(chosen)
 
 
@@ -58,5 +58,5 @@ def _candidates(sut: Inference, inputs: Batch, answers: Batch, batch_size: int, 
         top = np.argsort(-logits, axis=-1, kind="stable")[..., :TOP].astype(np.int32)
         ids.append(top)
         values.append(np.take_along_axis(logits, top, -1))
-        kept.append(logits[:max(0, logits_rows - start)])
+        kept.append(logits[: max(0, logits_rows - start)])
     return {"top_ids": np.concatenate(ids), "top_logits": np.concatenate(values), "logits": np.concatenate(kept)}

@@ -125,11 +125,7 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
 
     scenario = importlib.import_module(SCENARIOS[job.scenario])
     qsl = Qsl(job.inputs, sut.prepare)
-    if job.test == "performance":
-        calibration = calibrate(job, sut, scenario, loadgen.responder(beat, dry=True), beat, slowest_ns)
-    else:
-        sample_ns = slowest_ns / job.workload.batch_size
-        calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns, "slowest_batch_ns": slowest_ns}
+    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, dry=True), beat, slowest_ns)
     conf = scenario.user_conf(job.limits, calibration["fastest_sample_ns"], calibration["median_sample_ns"])
     plan = _plan(job, sut, qsl, conf, calibration["median_sample_ns"])
     jobs.write_json(job.log_dir / "plan.json", plan)
@@ -144,11 +140,19 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
     after = sut.evidence()
     if job.test == "accuracy" and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
-    return {"calibration": calibration, "plan": dataclasses.asdict(plan), "test_start_ns": monotonic_ns, "test_ns": test_ns,
-            "evidence_before": dataclasses.asdict(before), "evidence_after": dataclasses.asdict(after)}
+    return {
+        "calibration": calibration,
+        "plan": dataclasses.asdict(plan),
+        "test_start_ns": monotonic_ns,
+        "test_ns": test_ns,
+        "evidence_before": dataclasses.asdict(before),
+        "evidence_after": dataclasses.asdict(after),
+    }
 
 
-def calibrate(job: Job, sut: Inference, scenario: Any, respond: Callable[..., None], beat: Heartbeat, slowest_ns: float) -> dict[str, float]:
+def calibrate(
+    job: Job, sut: Inference, scenario: Any, respond: Callable[..., None], beat: Heartbeat, slowest_ns: float
+) -> dict[str, float]:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
 
     Windows grow until one lasts a fifth of calibration_seconds, then four more of that size. The first is dropped where there are others.
@@ -172,8 +176,13 @@ def calibrate(job: Job, sut: Inference, scenario: Any, respond: Callable[..., No
         else:
             windows.append(elapsed / samples)
     windows = windows[1:] or windows
-    return {"fastest_sample_ns": min(windows), "median_sample_ns": statistics.median(windows),
-            "slowest_batch_ns": max(max(windows) * batch, slowest_ns), "windows": len(windows), "window_samples": samples}
+    return {
+        "fastest_sample_ns": min(windows),
+        "median_sample_ns": statistics.median(windows),
+        "slowest_batch_ns": max(max(windows) * batch, slowest_ns),
+        "windows": len(windows),
+        "window_samples": samples,
+    }
 
 
 def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns: float) -> preflight.Plan:
@@ -201,8 +210,12 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
     beat.enter("teacher-forced logits", _LOAD_LIMIT_S)
     rows = slice(0, job.logits_rows)
     with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
-        logits = teacher.forced_logits(sut, {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
-                                       {"tokens": reference["tokens"][rows]}, job.workload.batch_size)
+        logits = teacher.forced_logits(
+            sut,
+            {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
+            {"tokens": reference["tokens"][rows]},
+            job.workload.batch_size,
+        )
     np.save(job.log_dir / "logits.npy", logits)
 
 

@@ -20,8 +20,10 @@ def bucket(length: int, buckets: Sequence[int]) -> int:
 
 def shape(batch: Batch, config: Mapping[str, Any]) -> tuple[int, int]:
     """(prompt positions, new tokens) of a batch: the buckets of its longest prompt and of its largest `max_new_tokens`."""
-    return (bucket(int(batch["prompt_length"].max()), config["prompt_buckets"]),
-            bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"]))
+    return (
+        bucket(int(batch["prompt_length"].max()), config["prompt_buckets"]),
+        bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"]),
+    )
 
 
 def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

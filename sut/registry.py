@@ -36,8 +36,12 @@ class SutSpec:
 
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
-        "sut.mock", "core", "eager", "scripted latencies, no framework: a quick look, and what the harness is tested with",
-        reference="mock", devices=("cpu",),
+        "sut.mock",
+        "core",
+        "eager",
+        "scripted latencies, no framework: a quick look, and what the harness is tested with",
+        reference="mock",
+        devices=("cpu",),
         options={
             "latency-ms": (float, "time of one batch, in milliseconds (default 1)"),
             "jitter-ms": (float, "latencies rise from latency-ms by this much over each 10 batches, then fall back (default 0)"),
@@ -46,12 +50,14 @@ SUTS: dict[str, SutSpec] = {
             "kill-at": (int, "SIGKILL the worker at this batch"),
             "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
             "wrong": (str, "break the answers: `swap-rows` of each batch or `zero-position` 0 of each input"),
-        }),
+        },
+    ),
     "keras3-jax": SutSpec(
-        "sut.keras3.{family}", "keras3-jax", "xla", "Keras 3 and KerasHub on JAX, compiled by XLA", "jax",
-        {"KERAS_BACKEND": "jax"}),
+        "sut.keras3.{family}", "keras3-jax", "xla", "Keras 3 and KerasHub on JAX, compiled by XLA", "jax", {"KERAS_BACKEND": "jax"}
+    ),
     "native-torch-eager": SutSpec(
-        "sut.native_torch.{family}", "native-torch", "eager", "PyTorch and Transformers as they are, nothing compiled"),
+        "sut.native_torch.{family}", "native-torch", "eager", "PyTorch and Transformers as they are, nothing compiled"
+    ),
 }
 
 

@@ -1,0 +1,102 @@
+"""Cell (what is measured) and Result (what came of it). Plain, frozen, picklable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    OK = "ok"
+    INVALID = "invalid"
+    OOM = "oom"
+    UNSUPPORTED = "unsupported"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
+"""The same command measures anew after these; after the others it goes on with the same attempt."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that may change the figure. Two runs of equal cells may be compared.
+
+    Attributes:
+        seq_len: override of the size's sequence length (predict), else None.
+        dataset: `synthetic`, or the first 12 hex digits of the prepared inputs' sha256.
+        weights: the first 12 hex digits of the checkpoint's sha256.
+        options: the SUT's own options.
+    """
+
+    sut: str
+    model: str
+    size: str
+    task: str
+    scenario: str
+    precision: str
+    batch_size: int
+    device: str
+    seq_len: int | None = None
+    dataset: str = "synthetic"
+    weights: str = "seeded"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
+
+    @property
+    def name(self) -> str:
+        """`mistral-full-generate/Offline/keras3-jax-bfloat16-b32-3f2a91c0`: model first, so that a listing puts rivals together."""
+        return f"{self.model}-{self.size}-{self.task}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-{self.digest}"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """LoadGen's one number for the scenario."""
+
+    name: str
+    value: float
+    unit: str
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything derived from one run directory; compliance/schemas/result.json describes it.
+
+    Attributes:
+        cause: of `invalid`: `loadgen`, `evidence`, `precision` or `accuracy`.
+        loadgen: LoadGen's own verdict, which `quick` reports and does not require.
+        metrics: name with unit → value, whatever else the logs tell.
+        accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
+        evidence: one sentence, and what the worker saw after the test.
+        seconds: of each phase, until_measuring among them.
+        levels: those the audit grants.
+        ranked: whether this figure may stand beside others.
+    """
+
+    cell: Cell
+    mode: str
+    round: str
+    directory: str
+    status: Status
+    reason: str = ""
+    cause: str | None = None
+    loadgen: str | None = None
+    metric: Metric | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    accuracy: Mapping[str, Any] | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    peak_host_bytes: int = 0
+    levels: tuple[str, ...] = ()
+    audit: Mapping[str, int] = field(default_factory=dict)
+    ranked: bool = False
+    warnings: tuple[str, ...] = ()

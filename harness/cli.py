@@ -1,0 +1,280 @@
+"""The command line: flags in, exit code out. 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted."""
+
+from __future__ import annotations
+
+import time
+
+STARTED_MONOTONIC_NS = time.monotonic_ns()  # before the heavier imports: the clock of "until measuring"
+
+import argparse  # noqa: E402
+import difflib  # noqa: E402
+import os  # noqa: E402
+import shlex  # noqa: E402
+import signal  # noqa: E402
+import subprocess  # noqa: E402
+import sys  # noqa: E402
+import traceback  # noqa: E402
+from collections.abc import Iterable  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, NoReturn  # noqa: E402
+
+from harness.environments import LOCKS, ROOT  # noqa: E402
+from harness.errors import HarnessError, UsageError  # noqa: E402
+from sut.registry import SUTS  # noqa: E402
+
+ROUND = "v6.1"
+COMMANDS = ("run", "list", "audit", "doctor", "test")
+SCENARIOS = ("Offline", "SingleStream")
+_EPILOG = """\
+commands (bare flags mean `run`):
+  run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
+  list     the SUTs, models, sizes and scenarios there are
+  audit    judge a run or submission directory from its files alone
+  doctor   is this machine fit to measure on?
+  test     the harness' own tests (arguments go to pytest)
+
+exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace("  ", " "))
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, _terminate)
+    command = arguments[0] if arguments and arguments[0] in COMMANDS else "run"
+    rest = arguments[1:] if arguments and arguments[0] in COMMANDS else arguments
+    try:
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+            raise UsageError(f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
+        return {"run": _run, "list": _list, "audit": _audit, "doctor": _doctor, "test": _test}[command](rest)
+    except KeyboardInterrupt:
+        _error("interrupted: what was measured stays; the same command goes on from there")
+        return 130
+    except HarnessError as e:
+        _error(str(e))
+        return e.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
+        traceback.print_exc()
+        _error("this is a fault of the harness: please report the traceback above with the command")
+        return 4
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _error(text: str) -> None:
+    from harness import output
+
+    output.error(text)
+
+
+def _run(arguments: list[str]) -> int:
+    flags = _run_parser().parse_args(arguments)
+    from harness import output, plan, run
+
+    request = plan.resolve(
+        sut=_known(flags.sut, SUTS, "--sut"),
+        model=_known(flags.model, _models(), "--model"),
+        scenario=_known(flags.scenario, SCENARIOS, "--scenario"),
+        mode=_known(flags.mode, plan.MODES, "--mode"),
+        size=flags.size and _known(flags.size, ("tiny", "base", "full"), "--size"),
+        precision=flags.precision and _known(flags.precision, plan.PRECISIONS, "--precision"),
+        batch_size=flags.batch_size,
+        seq_len=flags.seq_len,
+        dataset_file=flags.dataset,
+        device=flags.device,
+        out=flags.out.absolute(),
+        cache=flags.cache.absolute(),
+        python=flags.python,
+        load_seconds=flags.load_seconds,
+        submitter=_submitter(flags.submitter),
+        options=_options(flags.sut, flags.sut_option),
+        command=shlex.join(["./run.sh", *arguments]),
+    )
+    if flags.dry_run:
+        return _dry_run(request, flags.json)
+    terminal = output.Terminal(flags.quiet or flags.json)
+    for reason in request.reasons:
+        terminal.say(reason)
+    with terminal.progress:
+        found = run.run(request, terminal, STARTED_MONOTONIC_NS)
+    if flags.json:
+        output.document({"cells": [output.result_as_json(found)]})
+    else:
+        output.result(found, _next(found, request))
+    return 0 if found.status in ("ok", "unsupported") else 1
+
+
+def _next(found: Any, request: Any) -> str:
+    """The command a user would want now."""
+    if found.status in ("error", "oom", "skipped"):
+        log = f"; the worker's own words: {found.directory}/raw/*/worker.log" if found.directory else ""
+        return f"the same command goes on from here: {request.command}{log}"
+    if found.status == "invalid":
+        return f"./run.sh audit {shlex.quote(found.directory)} --level {found.mode}"
+    if request.mode == "quick":
+        return f"{request.command} --mode valid  (10 minutes and more, by the round's settings)"
+    return f"./run.sh audit {shlex.quote(found.directory)} --level valid"
+
+
+def _dry_run(request: Any, as_json: bool) -> int:
+    from harness import listing, output
+
+    planned = listing.planned(request)
+    if as_json:
+        output.document(planned)
+    else:
+        output.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in planned.items()))
+    return 0
+
+
+def _list(arguments: list[str]) -> int:
+    parser = _Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
+    _common(parser)
+    flags = parser.parse_args(arguments)
+    from harness import listing, output
+
+    found = listing.gather(flags.cache.absolute(), ROUND)
+    output.document(found) if flags.json else listing.show(found)
+    return 0
+
+
+def _audit(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
+    parser.add_argument("--level", default="quick", help="quick (default) or valid: what the directory must live up to")
+    _common(parser)
+    flags = parser.parse_args(arguments)
+    from compliance import audit, check
+    from harness import output
+
+    level = _known(flags.level, ("quick", "valid"), "--level")
+    if not flags.directory.exists():
+        raise UsageError(f"audit {flags.directory}: there is no such directory")
+    found = audit.audit(flags.directory, level)
+    if flags.json:
+        output.document({"checks": [check.as_json(c) for c in found]})
+    else:
+        output.checks(found, flags.quiet)
+    return 0 if audit.holds(found) else 1
+
+
+def _doctor(arguments: list[str]) -> int:
+    parser = _Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
+    _common(parser)
+    flags = parser.parse_args(arguments)
+    from compliance import audit, check
+    from harness import doctor, output
+
+    found = doctor.examine(flags.cache.absolute(), ROUND)
+    if flags.json:
+        output.document({"checks": [check.as_json(c) for c in found]})
+    else:
+        output.checks(found, flags.quiet)
+        for c in found:
+            if c.outcome is check.Outcome.MANUAL:
+                output.advice(c)
+    return 0 if audit.holds(found) else 1
+
+
+def _test(arguments: list[str]) -> int:
+    """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's."""
+    from harness import environments
+
+    locks = [*environments.lock_files("core", "cpu", ROUND), LOCKS / "dev.txt"]
+    directory = ROOT / ".cache" / "environments" / "dev"
+    environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], lambda text: sys.stderr.write(text + "\n") and None)
+    return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+
+
+def _run_parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="./run.sh",
+        usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",
+        allow_abbrev=False,
+        description="Measure ML frameworks with the official MLPerf LoadGen: speed, accuracy and evidence of what ran.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--sut", required=True, help="framework + backend + execution, such as keras3-jax (see list)")
+    add("--scenario", required=True, help="Offline (throughput) or SingleStream (latency)")
+    add("--model", required=True, help="bert, mistral (see list)")
+    add("--mode", default="quick", help="quick (default): seconds; valid: the round's official settings, 10 minutes and more")
+    add("--size", help="tiny, base or full; default: full on an accelerator that holds it, else tiny")
+    add("--precision", help="float32, tf32 or bfloat16; default: the size's")
+    add("--batch-size", type=int, metavar="N", help="samples a step in Offline; default: the size's")
+    add("--seq-len", type=int, metavar="N", help="sequence length of a model that predicts; default: the size's")
+    add(
+        "--dataset",
+        type=Path,
+        metavar="FILE",
+        help="your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
+    )
+    add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
+    add("--load-seconds", type=float, default=10, metavar="S", help="length of a quick performance test (default 10)")
+    add("--sut-option", action="append", default=[], metavar="NAME=VALUE", help="an option of the SUT (see list); may be repeated")
+    add("--out", type=Path, default=ROOT / "runs", metavar="DIR", help="where run directories go (default: runs/ beside run.sh)")
+    add("--python", type=Path, metavar="PATH", help="use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed")
+    add("--submitter", default="unofficial", metavar="NAME", help="the submitter's folder in the tree (default: unofficial)")
+    add("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    _common(parser)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
+    parser.add_argument("--quiet", action="store_true", help="no progress; of an audit, only what fails")
+
+
+def _models() -> list[str]:
+    from harness import models
+
+    return models.names()
+
+
+def _known(value: str, names: Iterable[str], flag: str) -> str:
+    """The name as we spell it, whatever its case. Raises UsageError with the names there are."""
+    names = list(names)
+    spelt = {n.lower(): n for n in names}
+    if value.lower() in spelt:
+        return spelt[value.lower()]
+    raise UsageError(f"{flag} {value}: unknown{_did_you_mean(value, names)}; there are {', '.join(names)}")
+
+
+def _did_you_mean(value: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)
+    return f" (did you mean {next(n for n in names if n.lower() == near[0])}?)" if near else ""
+
+
+def _submitter(name: str) -> str:
+    if not name or not all(c.isalnum() or c in "-_" for c in name):
+        raise UsageError(f"--submitter {name!r}: letters, digits, - and _ only, since it names a folder")
+    return name
+
+
+def _options(sut: str, given: list[str]) -> dict[str, Any]:
+    """`--sut-option name=value`, checked against what the registry says the SUT takes."""
+    known = SUTS[_known(sut, SUTS, "--sut")].options
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if name not in known or not equals:
+            there = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"--sut-option {text}: {sut} has no such option, or no =VALUE{_did_you_mean(name, known)}; {there}")
+        try:
+            found[name] = known[name][0](value)
+        except ValueError:
+            raise UsageError(f"--sut-option {text}: the value is a {known[name][0].__name__}") from None
+    return found

@@ -1,0 +1,220 @@
+"""Inputs: a user's prompts or synthetic ids → one .npz every SUT reads, and a synthetic twin of the same shapes to warm up with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from harness import tokenizer
+from harness.errors import UsageError
+from harness.models import Model, Size
+
+_SEED = 20240611
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`line`: where it begins in the file, from 1."""
+
+    text: str
+    line: int
+    max_new_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """`path` and `synthetic`: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once."""
+
+    path: Path
+    synthetic: Path
+    warmup_rows: int
+    digest: str
+    count: int
+    config: dict[str, list[int]]
+    new_tokens_per_sample: float | None
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
+    """Prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one prompt a paragraph), and notes about it.
+
+    Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as e:
+        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = raw[: e.start].count(b"\n") + 1
+        raise UsageError(f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file") from None
+    prompts, notes = _json_lines(path, text) if path.suffix in (".jsonl", ".ndjson") else (_paragraphs(text), ())
+    if not prompts:
+        raise UsageError(f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with `prompt` a line (.jsonl)")
+    return prompts, notes
+
+
+def _paragraphs(text: str) -> list[Prompt]:
+    prompts: list[Prompt] = []
+    block: list[str] = []
+    lines = text.split("\n")
+    for number, line in enumerate([*lines, ""], 1):
+        if line.strip():
+            block.append(line.rstrip("\r"))
+        elif block:
+            prompts.append(Prompt("\n".join(block), number - len(block)))
+            block = []
+    return prompts
+
+
+def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
+    prompts, other = [], set()
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        where = f"{path}:{number}"
+        try:
+            row = json.loads(line)
+        except ValueError as e:
+            raise UsageError(f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}') from None
+        if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"]:
+            raise UsageError(f"{where}: each line is an object with a non-empty string `prompt`; found {line[:60]!r}")
+        new = row.get("max_new_tokens")
+        if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
+            raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
+        other |= set(row) - {"prompt", "max_new_tokens"}
+        prompts.append(Prompt(row["prompt"], number, new))
+    return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
+
+
+def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache: Path) -> Inputs:
+    """Write the inputs of a cell under cache/inputs/, named by their content. `samples` counts where there is no data set."""
+    notes: tuple[str, ...] = ()
+    if dataset is None:
+        arrays = _synthetic(model, size, samples, stream=0)
+    else:
+        prompts, notes = read(dataset)
+        arrays = _encode(model, size, prompts, dataset)
+    if model.task == "predict":
+        twin, warmup_rows, config = _synthetic_like(arrays, size), 1, {}
+    else:
+        config = {"prompt_buckets": _buckets(arrays["prompt_length"], 16), "new_token_buckets": _buckets(arrays["max_new_tokens"], 8)}
+        arrays["input_ids"] = np.pad(arrays["input_ids"], ((0, 0), (0, config["prompt_buckets"][-1] - arrays["input_ids"].shape[1])))
+        shapes = np.array(list(product(config["prompt_buckets"], config["new_token_buckets"])), np.int32)
+        twin, warmup_rows = _synthetic_like(arrays, size, shapes), len(shapes)
+    digest = _digest(arrays)
+    directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
+    paths = [_write(directory / name, content) for name, content in (("inputs.npz", arrays), ("synthetic.npz", twin))]
+    new = float(arrays["max_new_tokens"].mean()) if "max_new_tokens" in arrays else None
+    return Inputs(paths[0], paths[1], warmup_rows, digest, len(arrays["input_ids"]), config, new, notes)
+
+
+def _synthetic(model: Model, size: Size, samples: int, stream: int) -> Arrays:
+    ids = _random_ids(size, (samples, size.sequence_length or size.prompt_length), stream)
+    if model.task == "predict":
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    return {
+        "input_ids": ids,
+        "prompt_length": np.full(samples, size.prompt_length, np.int32),
+        "max_new_tokens": np.full(samples, size.new_tokens, np.int32),
+    }
+
+
+def _random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
+    return np.random.default_rng([_SEED, stream]).integers(3, size.config["vocab_size"], shape).astype(np.int32)
+
+
+def _encode(model: Model, size: Size, prompts: Sequence[Prompt], path: Path) -> Arrays:
+    if size.config["vocab_size"] < tokenizer.VOCABULARY:
+        raise UsageError(
+            f"--dataset: the byte-level tokenizer needs a vocabulary of {tokenizer.VOCABULARY}; {model.name} {size.name} has "
+            f"{size.config['vocab_size']}"
+        )
+    closing = [tokenizer.END] if model.task == "predict" else []
+    rows = [[tokenizer.BEGIN, *tokenizer.encode(p.text), *closing] for p in prompts]
+    new = [p.max_new_tokens or size.new_tokens for p in prompts]
+    for prompt, row, count in zip(prompts, rows, new, strict=True):
+        _check_length(model, size, prompt, len(row), count, path)
+    width = size.sequence_length or max(map(len, rows))
+    ids = np.array([row + [tokenizer.PAD] * (width - len(row)) for row in rows], np.int32)
+    lengths = np.array([len(row) for row in rows], np.int32)
+    if model.task == "predict":
+        return {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
+    return {"input_ids": ids, "prompt_length": lengths, "max_new_tokens": np.array(new, np.int32)}
+
+
+def _check_length(model: Model, size: Size, prompt: Prompt, length: int, new: int, path: Path) -> None:
+    if model.task == "predict":
+        if prompt.max_new_tokens is not None:
+            raise UsageError(f"{path}:{prompt.line}: `max_new_tokens` is for generating models; {model.name} predicts: leave it out")
+        if length > size.sequence_length:
+            raise UsageError(
+                f"{path}:{prompt.line}: the prompt has {length} tokens and {model.name} {size.name} takes "
+                f"{size.sequence_length}: shorten it, or give --seq-len {length} (at most {size.config['max_position_embeddings']})"
+            )
+    elif length + new > size.config["max_position_embeddings"]:
+        raise UsageError(
+            f"{path}:{prompt.line}: {length} prompt tokens + {new} new ones are more than the "
+            f"{size.config['max_position_embeddings']} positions of {model.name} {size.name}: shorten the prompt or its max_new_tokens"
+        )
+
+
+def with_sequence_length(model: Model, size: Size, length: int | None) -> Size:
+    """`--seq-len`. Raises UsageError where the model has none or fewer positions."""
+    if length is None:
+        return size
+    if model.task != "predict":
+        raise UsageError(f"--seq-len is for models that predict; the lengths of {model.name} are those of its prompts (--dataset)")
+    most = size.config["max_position_embeddings"]
+    if not 2 <= length <= most:
+        raise UsageError(f"--seq-len {length}: {model.name} {size.name} takes 2 to {most}")
+    return replace(size, sequence_length=length)
+
+
+def _buckets(lengths: np.ndarray, least: int) -> list[int]:
+    """One length: itself. Uneven ones: powers of two, the last cut to the longest, so that a compiled SUT needs few shapes."""
+    longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        return [longest]
+    powers = {max(least, 1 << int(n - 1).bit_length()) for n in lengths.tolist()}
+    return sorted({min(p, longest) for p in powers})
+
+
+def _synthetic_like(arrays: Arrays, size: Size, warmup_shapes: np.ndarray | None = None) -> Arrays:
+    """Same shapes, other ids. The warm-up rows come first: for generate one of each (prompt, new tokens) bucket."""
+    ids = _random_ids(size, arrays["input_ids"].shape, stream=1)
+    if warmup_shapes is None:
+        mask = arrays["attention_mask"]
+        return {"input_ids": np.concatenate([ids[:1], ids * mask]), "attention_mask": np.concatenate([np.ones_like(mask[:1]), mask])}
+    lengths = np.concatenate([warmup_shapes[:, 0], arrays["prompt_length"]])
+    ids = np.concatenate([_random_ids(size, (len(warmup_shapes), ids.shape[1]), stream=2), ids])
+    return {
+        "input_ids": np.where(np.arange(ids.shape[1]) < lengths[:, None], ids, 0).astype(np.int32),
+        "prompt_length": lengths,
+        "max_new_tokens": np.concatenate([warmup_shapes[:, 1], arrays["max_new_tokens"]]),
+    }
+
+
+def _digest(arrays: Arrays) -> str:
+    """sha256 over names, dtypes, shapes and bytes; not over the .npz, whose container may change."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        total.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
+        total.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return total.hexdigest()
+
+
+def _write(path: Path, arrays: Arrays) -> Path:
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        with partial.open("wb") as f:
+            np.savez(f, **arrays)
+        partial.replace(path)
+    return path

@@ -1,0 +1,210 @@
+"""SUT environment → interpreter. uv makes it on first use from environments/<name>-<device>.txt, with LoadGen's lock laid over it.
+
+Standard library only: `python -m harness.environments DIR` makes the core environment, in which everything else runs. An environment
+is finished when its lock.txt stands, a copy of its locks, written last; any other state is removed and made again under a file lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import EnvironmentFailure
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = ROOT / "environments"
+_LOADGEN = "loadgen-{round}.txt"
+
+# Prints the versions of every distribution an interpreter can import from, as JSON.
+_INVENTORY = (
+    "import importlib.metadata as m, json; print(json.dumps({d.metadata['Name'].lower().replace('_', '-'): d.version "
+    "for d in m.distributions() if d.metadata['Name']}))"
+)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """`lock_sha256` identifies what is installed: of the locks, or of the inventory of a user's interpreter."""
+
+    name: str
+    python: Path
+    lock_sha256: str
+    made_seconds: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+
+def lock_files(name: str, device: str, round_: str) -> list[Path]:
+    """The locks of an environment, in the order they are laid. Raises EnvironmentFailure where the device has none."""
+    first = LOCKS / ("core.txt" if name == "core" else f"{name}-{device}.txt")
+    if not first.exists():
+        raise EnvironmentFailure(
+            f"no lock for {name} on {device} (environments/{first.name} is missing): name an interpreter that has its "
+            "packages with --python PATH, or run with --device cpu"
+        )
+    return [first, LOCKS / _LOADGEN.format(round=round_)]
+
+
+def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
+    stamp = _directory(cache, name, device) / "lock.txt"
+    return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
+
+
+def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
+    """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
+    directory = _directory(cache, name, device)
+    made = make(directory, lock_files(name, device, round_), _uv(), say)
+    return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest(), made)
+
+
+def adopt(python: Path, name: str, round_: str) -> Environment:
+    """A user's own interpreter (a vendor's GPU image): nothing is installed, what it lacks is said."""
+    resolved = shutil.which(str(python))
+    if resolved is None:
+        raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
+    found = _inventory(resolved)
+    wanted = [r for file in (f"{name}-cpu.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
+    lacking = [f"{n}=={v}" if v else n for n, v in wanted if n not in found]
+    if lacking:
+        raise EnvironmentFailure(
+            f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
+            "or leave --python out"
+        )
+    notes = tuple(f"{n} {found[n]}, where the lock has {v}" for n, v in wanted if v and found[n] != v)
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    return Environment(f"{name} (--python)", Path(resolved), digest, notes=notes)
+
+
+def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None]) -> float:
+    """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood. `uv` None: pip installs uv first."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with _file_lock(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
+        stamp = directory / "lock.txt"
+        if stamp.exists() and stamp.read_bytes() == _joined(locks):
+            return 0.0
+        say(f"making the environment {directory.name} (first use, or its lock changed)")
+        start = time.monotonic()
+        shutil.rmtree(directory, ignore_errors=True)
+        if uv is None:
+            _run([sys.executable, "-m", "venv", str(directory)], "a virtual environment (on Debian and Ubuntu: apt install python3-venv)")
+            uv = [_bootstrap_uv(directory, locks[0])]
+        else:
+            _run([*uv, "venv", "-q", "--python", sys.executable, str(directory)], directory.name)
+        _run(
+            [
+                *uv,
+                "pip",
+                "install",
+                "-q",
+                "--no-deps",
+                "--python",
+                str(directory / "bin" / "python"),
+                *_sources(locks),
+                *(part for lock in locks for part in ("-r", str(lock))),
+            ],
+            directory.name,
+        )
+        partial = stamp.with_suffix(".partial")
+        partial.write_bytes(_joined(locks))
+        partial.replace(stamp)
+        return time.monotonic() - start
+
+
+def _bootstrap_uv(directory: Path, lock: Path) -> str:
+    """pip installs the locked uv, which installs the rest."""
+    block = re.search(r"^uv==.*?(?=^\S)", lock.read_text(encoding="utf-8") + "\nend", flags=re.M | re.S)
+    if block is None:
+        raise EnvironmentFailure(f"{lock.name} does not name uv: make it again with environments/lock.py")
+    requirement = directory / "uv.txt"
+    requirement.write_text(block[0], encoding="utf-8")
+    _run(
+        [
+            str(directory / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--disable-pip-version-check",
+            "--require-hashes",
+            "--no-deps",
+            "-r",
+            str(requirement),
+        ],
+        "uv",
+    )
+    return str(directory / "bin" / "uv")
+
+
+def _sources(locks: list[Path]) -> list[str]:
+    """uv reads no configuration of pip: pass on where pip was told to look. A torch that is not found there comes from PyTorch's own
+    index, whose CPU builds are small (PyPI's bring gigabytes of CUDA)."""
+    found = os.environ.get("PIP_FIND_LINKS", "").split()
+    flags = [part for place in found for part in ("--find-links", place)]
+    if index := os.environ.get("PIP_INDEX_URL"):
+        flags += ["--index-url", index]
+    wants_torch = any(lock.name.endswith("-cpu.txt") and re.search(r"^torch==", lock.read_text(encoding="utf-8"), re.M) for lock in locks)
+    if wants_torch and not any(next(Path(place).glob("torch-*"), None) for place in found):
+        flags += ["--torch-backend", "cpu"]
+    return flags
+
+
+def _uv() -> list[str]:
+    return [str(Path(sys.executable).with_name("uv"))]
+
+
+def _directory(cache: Path, name: str, device: str) -> Path:
+    return cache / "environments" / (name if name in ("core", "dev") else f"{name}-{device}")
+
+
+def _joined(locks: list[Path]) -> bytes:
+    return b"".join(lock.read_bytes() for lock in locks)
+
+
+def _run(command: list[str], what: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = " / ".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+        raise EnvironmentFailure(f"cannot make {what}: {words}")
+
+
+def _inventory(python: str) -> dict[str, str]:
+    done = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {done.stderr.strip().splitlines()[-1:]}")
+    return dict(json.loads(done.stdout))
+
+
+def _requirements(file: Path) -> list[tuple[str, str]]:
+    """(name, pinned version or "") of a .in file."""
+    lines = (line.split("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
+    return [(re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line]
+
+
+@contextmanager
+def _file_lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
+    with path.open("w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(f, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        core = Path(sys.argv[1])
+        make(core, lock_files("core", "cpu", "v6.1"), None, lambda text: sys.stderr.write(text + "\n") and None)
+    except EnvironmentFailure as e:
+        sys.stderr.write(f"run.sh: {e}\n")
+        sys.exit(e.exit_code)

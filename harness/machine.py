@@ -1,0 +1,163 @@
+"""The machine as it is: what the system description, the record, the defaults and the doctor need. Reads, never guesses: None = unknown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from harness.environments import ROOT
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    name: str
+    memory_bytes: int
+    driver: str
+
+
+def accelerators() -> list[Accelerator]:
+    """NVIDIA GPUs by NVML; empty where there is no driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [Accelerator(_text(pynvml.nvmlDeviceGetName(h)), int(pynvml.nvmlDeviceGetMemoryInfo(h).total), driver) for h in handles]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def describe() -> dict[str, Any]:
+    """JSON values only; what cannot be read is None."""
+    cpu = _cpuinfo()
+    frequency = None
+    with suppress(OSError, NotImplementedError):
+        frequency = psutil.cpu_freq()
+    disk = psutil.disk_usage(str(ROOT))
+    return {
+        "cpu": cpu.get("model name") or platform.processor() or platform.machine(),
+        "cpu_flags": cpu.get("flags", "").split(),
+        "sockets": _sockets(),
+        "cores": psutil.cpu_count(logical=False),
+        "threads": psutil.cpu_count(),
+        "usable_threads": _usable(),
+        "frequency_mhz": round(frequency.current) if frequency else None,
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "boost": _read("/sys/devices/system/cpu/cpufreq/boost"),
+        "caches": _caches(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "memory_limit_bytes": _memory_limit(),
+        "disk_bytes": disk.total,
+        "disk_free_bytes": disk.free,
+        "disk_kind": _disk_kind(),
+        "network_cards": _network_cards(),
+        "operating_system": _os_name(),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "virtualisation": _virtualisation(cpu),
+        "load_average": list(os.getloadavg()),
+        "accelerators": [vars(a) for a in accelerators()],
+    }
+
+
+def git() -> dict[str, Any]:
+    """Revision of this source tree and what differs from it; None where it is no checkout."""
+    revision = _git("rev-parse", "HEAD")
+    changed = _git("status", "--porcelain")
+    difference = hashlib.sha256((_git("diff", "HEAD") or "").encode()).hexdigest()
+    return {
+        "revision": revision,
+        "dirty": None if changed is None else bool(changed),
+        "changed": (changed or "").splitlines()[:50],
+        "diff_sha256": difference if changed else None,
+    }
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _cpuinfo() -> Mapping[str, str]:
+    text = _read("/proc/cpuinfo") or ""
+    first = text.split("\n\n")[0]
+    return {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())}
+
+
+def _sockets() -> int | None:
+    ids = re.findall(r"^physical id\s*:\s*(\d+)", _read("/proc/cpuinfo") or "", re.M)
+    return len(set(ids)) or None
+
+
+def _usable() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _caches() -> str | None:
+    base = Path("/sys/devices/system/cpu/cpu0/cache")
+    found = []
+    for index in sorted(base.glob("index*")):
+        level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
+        found.append(f"L{level}{'' if kind == 'Unified' else (kind or '')[:1].lower()} {size}")
+    return ", ".join(found) or None
+
+
+def _memory_limit() -> int | None:
+    """Of the control group, where it is set (a container)."""
+    text = _read("/sys/fs/cgroup/memory.max") or ""
+    return int(text) if text.isdigit() else None
+
+
+def _disk_kind() -> str | None:
+    """By the kernel's `rotational` flag of the block device that holds this tree."""
+    with suppress(OSError):
+        device = ROOT.stat().st_dev
+        node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()
+        for place in (node, node.parent):
+            flag = _read(place / "queue/rotational")
+            if flag is not None:
+                return "HDD" if flag == "1" else f"SSD ({place.name})"
+    return None
+
+
+def _network_cards() -> int:
+    return sum(1 for _ in Path("/sys/class/net").glob("*/device"))
+
+
+def _os_name() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.platform())
+    return platform.platform()
+
+
+def _virtualisation(cpu: Mapping[str, str]) -> str | None:
+    if "hypervisor" not in cpu.get("flags", ""):
+        return None
+    return _read("/sys/class/dmi/id/sys_vendor") or "virtual machine"
+
+
+def _read(path: str | Path) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,184 @@
+"""Everything that is printed: chatter and progress on standard error; on standard output the result, or --json's one document."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from compliance.check import Check, Outcome
+from harness.cell import Result, Status
+from scenarios.heartbeat import Beat
+
+_COLOURS = {Status.OK: "green", Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.MANUAL: "yellow", Outcome.NA: "dim"}
+
+
+class Terminal:
+    """Progress of one command. Off a terminal: a line a phase, no bar; `quiet`: errors alone."""
+
+    def __init__(self, quiet: bool):
+        self.quiet = quiet
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=quiet or not self.console.is_terminal,
+        )
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(Text(text))
+
+    def planned(self, test: str, plan: Mapping[str, Any]) -> None:
+        """What the test is going to cost, once it is calibrated."""
+        end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
+        self.say(
+            f"{test}: {plan['samples']} samples in about {duration(plan['seconds'])}, until {end}; "
+            f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
+        )
+
+    def watch(self, what: str) -> Callable[[Beat], None]:
+        state: dict[str, Any] = {"phase": None, "task": None}
+
+        def seen(beat: Beat) -> None:
+            if beat.phase != state["phase"]:
+                self._enter(state, what, beat)
+            if state["task"] is not None:
+                self.progress.update(state["task"], completed=beat.completed)
+
+        return seen
+
+    def _enter(self, state: dict[str, Any], what: str, beat: Beat) -> None:
+        state["phase"] = beat.phase
+        if self.progress.disable:
+            self.say(f"{what}: {beat.phase}")
+            return
+        if state["task"] is not None:
+            self.progress.remove_task(state["task"])
+        task: TaskID = self.progress.add_task(f"{what}: {beat.phase}", total=beat.expected or None)
+        state["task"] = None if beat.phase == "done" else task
+        if beat.phase == "done":
+            self.progress.remove_task(task)
+
+
+def document(value: Mapping[str, Any]) -> None:
+    """The one JSON document of --json."""
+    print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def error(text: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {text}", style="red"))
+
+
+def result_as_json(result: Result) -> dict[str, Any]:
+    return asdict(result)
+
+
+def result(found: Result, hint: str) -> None:
+    """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next."""
+    console = Console(highlight=False, soft_wrap=True)
+    c = found.cell
+    console.print(
+        Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
+    )
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, text in rows(found):
+        style = _COLOURS.get(found.status, "red") if name == "status" else ""
+        grid.add_row(name, Text(text, style=style))
+    grid.add_row("next", Text(hint))
+    console.print(grid)
+
+
+def rows(found: Result) -> Iterable[tuple[str, str]]:
+    """(name, text) of each line of a result."""
+    cause = f" ({found.cause})" if found.cause else ""
+    yield "status", f"{found.status}{cause}{': ' + found.reason if found.reason else ''}"
+    if found.loadgen:
+        yield "LoadGen", f"{found.loadgen}, mode {found.mode}"
+    if found.metric:
+        yield "speed", speed(found)
+    if found.accuracy:
+        yield "accuracy", accuracy(found)
+    if found.evidence:
+        yield "evidence", str(found.evidence["sentence"])
+    if found.seconds:
+        yield "time", _times(found.seconds)
+    if found.peak_host_bytes:
+        yield "memory", f"{found.peak_host_bytes / 1e9:.2f} GB at most in the worker"
+    if found.audit:
+        yield "audit", ", ".join(f"{n} {name}" for name, n in found.audit.items()) + f"; holds: {', '.join(found.levels) or 'no level'}"
+    for warning in found.warnings:
+        yield "note", warning
+    if found.directory:
+        yield "directory", found.directory
+
+
+def speed(found: Result) -> str:
+    m, one = found.metrics, found.metric
+    assert one is not None
+    parts = [
+        f"{one.value:,.4g} {one.unit}" + (" (90th percentile, early-stopping estimate)" if one.name == "early_stopping_latency_ss" else "")
+    ]
+    if "latency_p50_ms" in m:
+        parts.append(f"median {m['latency_p50_ms']:.4g} ms")
+    if "tokens_per_second" in m:
+        parts.append(f"{m['tokens_per_second']:,.4g} tokens/s")
+    if "ms_per_step" in m:
+        parts.append(f"{m['ms_per_step']:.4g} ms/step")
+    return " · ".join(parts)
+
+
+def accuracy(found: Result) -> str:
+    a = found.accuracy
+    assert a is not None
+    extra = "".join(f", {name} {value:.4g}" for name, value in a["detail"].items() if name != a["metric"])
+    return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    first = [f"{seconds['until_measuring']:.1f} s until measuring"] if "until_measuring" in seconds else []
+    return ", ".join([*first, *(f"{name} {s:.1f}" for name, s in seconds.items() if name != "until_measuring" and s >= 0.05)])
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def checks(found: Iterable[Check], quiet: bool) -> None:
+    """One line a finding; `quiet`: those that fail. The last line counts."""
+    console = Console(highlight=False, soft_wrap=True)
+    counts = dict.fromkeys(Outcome, 0)
+    for check in found:
+        counts[check.outcome] += 1
+        if not quiet or check.outcome is Outcome.FAIL:
+            console.print(Text(check.line(), style=_COLOURS[check.outcome]))
+            if check.outcome is Outcome.FAIL and check.fix:
+                console.print(Text(f"       {check.fix}"))
+    console.print(Text(", ".join(f"{n} {o.value}" for o, n in counts.items()), style="bold"))
+
+
+def advice(check: Check) -> None:
+    Console(highlight=False, soft_wrap=True).print(Text(f"{check.name}: {check.fix}"))
+
+
+def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
+    shown = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for line in lines:
+        shown.add_row(*map(Text, line))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    console.print(shown)
+    console.print()

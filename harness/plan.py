@@ -1,0 +1,182 @@
+"""Flags → Request: every default filled in, and why. Nothing is made here; what is impossible is said in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compliance import rules
+from harness import dataset, machine, models
+from harness.errors import UsageError
+from harness.models import Model, Size
+from scenarios.job import Limits
+from scenarios.preflight import available_memory_bytes
+from sut.registry import SUTS, SutSpec
+
+MODES = ("quick", "valid")
+PRECISIONS = ("float32", "tf32", "bfloat16")
+_QUICK_SAMPLES = 64
+_CALIBRATION_S = {"quick": 1.5, "valid": 20.0}
+_TRACE_BYTES = {"quick": 32 << 20, "valid": 256 << 20}
+# Weights, activations and a framework's own buffers, beside the weights' bytes.
+_MEMORY_FACTOR = 1.3
+
+
+@dataclass(frozen=True)
+class Request:
+    """One cell as asked for, before its weights and inputs are known by digest."""
+
+    sut: str
+    model: Model
+    size: Size
+    scenario: str
+    mode: str
+    precision: str
+    batch_size: int
+    device: str
+    rules: rules.Rules
+    out: Path
+    cache: Path
+    submitter: str
+    command: str
+    load_seconds: float
+    seq_len: int | None = None
+    dataset: Path | None = None
+    python: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> SutSpec:
+        return SUTS[self.sut]
+
+    @property
+    def benchmark(self) -> str:
+        """Never a name LoadGen's embedded configuration has settings for."""
+        return f"{self.model.name}-{self.size.name}"
+
+    @property
+    def official(self) -> str:
+        return self.model.benchmark[self.rules.round]
+
+    @property
+    def samples(self) -> int:
+        """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise."""
+        return _QUICK_SAMPLES if self.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
+
+    def limits(self, count: int) -> Limits:
+        """LoadGen's settings over a QSL of `count` samples."""
+        if self.mode == "quick":
+            return Limits(
+                int(self.load_seconds * 1e3),
+                1,
+                count,
+                calibration_seconds=min(_CALIBRATION_S["quick"], self.load_seconds),
+                trace_bytes=_TRACE_BYTES["quick"],
+            )
+        scenario = self.rules.scenarios[self.scenario]
+        return Limits(
+            scenario.min_duration_ms,
+            scenario.min_query_count(count),
+            count,
+            self.rules.benchmarks[self.official].equal_issue,
+            _CALIBRATION_S["valid"],
+            _TRACE_BYTES["valid"],
+        )
+
+
+def resolve(
+    *,
+    sut: str,
+    model: str,
+    scenario: str,
+    mode: str,
+    size: str | None,
+    precision: str | None,
+    batch_size: int | None,
+    seq_len: int | None,
+    dataset_file: Path | None,
+    device: str | None,
+    out: Path,
+    cache: Path,
+    python: Path | None,
+    load_seconds: float,
+    submitter: str,
+    options: Mapping[str, Any],
+    command: str,
+) -> Request:
+    """Raises UsageError where the flags ask for what cannot be."""
+    spec, known, reasons = SUTS[sut], models.load(model), []
+    gpus = machine.accelerators() if "cuda" in spec.devices else []
+    if device is None:
+        device = "cuda" if gpus else "cpu"
+    if device not in spec.devices:
+        raise UsageError(f"--device {device}: {sut} runs on {' or '.join(spec.devices)}")
+    if size is None:
+        size, why = _default_size(known, device, gpus)
+        reasons.append(why)
+    chosen = dataset.with_sequence_length(known, known.sizes[size], seq_len)
+    if precision is None:
+        precision = chosen.precision if sut != "mock" else "float32"
+        if precision != chosen.precision:
+            reasons.append(f"precision {precision}: the mock computes in nothing else")
+    if sut == "mock" and precision != "float32":
+        raise UsageError(f"--precision {precision}: the mock computes in float32")
+    if batch_size is None:
+        batch_size = chosen.batch_size[scenario]
+    elif scenario == "SingleStream" and batch_size != 1:
+        raise UsageError(f"--batch-size {batch_size}: SingleStream issues one sample a query; leave --batch-size out, or use Offline")
+    if batch_size < 1:
+        raise UsageError(f"--batch-size {batch_size}: at least 1")
+    if load_seconds <= 0:
+        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0")
+    if dataset_file is not None and not dataset_file.is_file():
+        raise UsageError(f"--dataset {dataset_file}: there is no such file")
+    if size == "tiny":
+        reasons.append("tiny figures show that a cell works; they rank nothing")
+    return Request(
+        sut,
+        known,
+        chosen,
+        scenario,
+        mode,
+        precision,
+        batch_size,
+        device,
+        rules.load(rules.CURRENT),
+        out,
+        cache,
+        submitter,
+        command,
+        load_seconds,
+        seq_len,
+        dataset_file,
+        python,
+        options,
+        tuple(reasons),
+    )
+
+
+def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
+    full = model.sizes["full"]
+    need = full.weight_bytes(full.precision) * _MEMORY_FACTOR
+    if device == "cuda" and gpus and gpus[0].memory_bytes >= need:
+        return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
+    if device == "cuda" and gpus:
+        return "tiny", f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has {gpus[0].memory_bytes / 1e9:.1f} GB"
+    return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
+
+
+def memory_shortage(request: Request, precision: str) -> str | None:
+    """A sentence if the weights of this size would not fit into this machine's memory; None if they do or nobody can tell."""
+    if request.device != "cpu" or request.sut == "mock":
+        return None
+    need, available = request.size.weight_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
+    if available is None or need <= available:
+        return None
+    return (
+        f"{request.model.name} {request.size.name} in {precision} needs about {need / 1e9:.1f} GB of memory and "
+        f"{available / 1e9:.1f} GB are available: choose a smaller --size, or a machine that holds it"
+    )

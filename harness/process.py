@@ -1,0 +1,118 @@
+"""Run one Job in its own process group; sleep, look at the heartbeat once a second, and say how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from harness.environments import ROOT
+from scenarios import heartbeat
+from scenarios.heartbeat import Beat
+from scenarios.job import Job, Outcome, write_json
+
+_LOOK_S = 1.0
+_START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will
+
+
+def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> Outcome:
+    """→ the worker's Outcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
+    write_json(job.log_dir / "job.json", job)
+    kills_before = _kernel_oom_kills()
+    env = {**os.environ, **process_env, "PYTHONPATH": str(ROOT)}
+    with (job.log_dir / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json")],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            hung = _watch(process, job.log_dir / "heartbeat", watch)
+        finally:
+            _end_group(process)
+    if outcome := read_outcome(job.log_dir):
+        return outcome
+    return _post_mortem(job, process.returncode, hung, _kernel_oom_kills() > kills_before)
+
+
+def read_outcome(log_dir: Path) -> Outcome | None:
+    """None: the worker did not get to write one."""
+    try:
+        return Outcome(**json.loads((log_dir / "outcome.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _watch(process: subprocess.Popen[bytes], path: Path, watch: Callable[[Beat], None]) -> Beat | None:
+    """Until the worker ends (→ None) or shows no sign of life for its phase's limit (→ its last heartbeat)."""
+    last, changed_s = Beat("start", 0, 0, _START_LIMIT_S), time.monotonic()
+    while not _ended_within(process, _LOOK_S):
+        beat = heartbeat.read(path) or last
+        if beat != last:
+            last, changed_s = beat, time.monotonic()
+            watch(beat)
+        elif time.monotonic() - changed_s > (last.limit_s or _START_LIMIT_S):
+            return last
+    return None
+
+
+def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Sleep in the kernel where it can wake us (Linux); Popen.wait(timeout) would poll twenty times a second beside the measurement."""
+    if process.poll() is not None:
+        return True
+    if hasattr(os, "pidfd_open"):
+        fd = os.pidfd_open(process.pid)
+        try:
+            select.select([fd], [], [], seconds)
+        finally:
+            os.close(fd)
+    else:
+        time.sleep(seconds)
+    return process.poll() is not None
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a group that is gone
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _post_mortem(job: Job, code: int, hung: Beat | None, oom_killed: bool) -> Outcome:
+    """Why there is no outcome.json."""
+    where = f"in the {job.test} test" if job.test != "reference" else "making the reference"
+    log = f"see {job.log_dir / 'worker.log'}"
+    if hung:
+        return Outcome("error", f"hung {where}, phase {hung.phase}: no progress after {hung.completed} in {hung.limit_s} s; ended; {log}")
+    if code == -signal.SIGKILL and oom_killed:
+        return Outcome("oom", f"the kernel killed the worker {where} for want of memory: choose a smaller --size or --batch-size")
+    if free_bytes(job.log_dir) < 1 << 20:
+        return Outcome("error", f"the disk of {job.log_dir} is full {where}: free some space or choose another --out")
+    if code < 0:
+        return Outcome("error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}")
+    return Outcome("error", f"the worker ended {where} with exit code {code} and no outcome; {log}")
+
+
+def free_bytes(path: Path) -> int:
+    disk = os.statvfs(path)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _kernel_oom_kills() -> int:
+    """Out-of-memory kills so far, by the kernel's count (all of the machine's) and this control group's."""
+    total = 0
+    for path in ("/proc/vmstat", "/sys/fs/cgroup/memory.events"):
+        with suppress(OSError):
+            for line in Path(path).read_text(encoding="ascii").splitlines():
+                if line.startswith("oom_kill "):
+                    total += int(line.split()[1])
+    return total

@@ -1,0 +1,102 @@
+"""The reference: the float32 eager answers of the same weights on the same inputs, made by a worker of its own, kept by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import process
+from harness.checkpoint import Checkpoint
+from harness.dataset import Inputs
+from harness.environments import Environment
+from harness.plan import Request, memory_shortage
+from scenarios.heartbeat import Beat
+from scenarios.job import Job, Limits
+from sut.contract import Workload
+from sut.registry import SUTS
+
+_FORMAT = 1
+_BATCH = 32
+
+
+@dataclass(frozen=True)
+class Reference:
+    """`path` None: it cannot be made here, and `reason` says why."""
+
+    path: Path | None
+    digest: str = ""
+    reason: str = ""
+
+
+def directory(request: Request, checkpoint_digest: str, inputs_digest: str) -> Path:
+    """Named by everything that may change it."""
+    parts = [_FORMAT, request.spec.reference, request.model.name, checkpoint_digest, inputs_digest]
+    key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return request.cache / "references" / f"{request.benchmark}-{key}"
+
+
+def ensure(
+    request: Request, checkpoint: Checkpoint, inputs: Inputs, environment: Callable[[], Environment], watch: Callable[[Beat], None]
+) -> Reference:
+    """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked."""
+    final = directory(request, checkpoint.digest, inputs.digest)
+    path = final / "reference.npz"
+    if not path.exists():
+        if shortage := memory_shortage(request, "float32"):
+            return Reference(None, reason=f"no reference: {shortage}")
+        scratch = final.with_name(final.name + ".partial")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        outcome = process.run(
+            _job(request, checkpoint, inputs, scratch), environment().python, SUTS[request.spec.reference].process_env, watch
+        )
+        if outcome.status != "ok":
+            return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
+        shutil.rmtree(final, ignore_errors=True)
+        scratch.rename(final)
+    return Reference(path, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
+    name = request.spec.reference
+    spec = SUTS[name]
+    batch = min(_BATCH, inputs.count)
+    workload = Workload(
+        request.model.name,
+        request.model.task,
+        workload_config(request, inputs),
+        checkpoint.path,
+        "float32",
+        batch,
+        request.device,
+        spec.backend,
+        spec.execution,
+    )
+    return Job(
+        name,
+        request.model.family,
+        workload,
+        request.scenario,
+        "reference",
+        request.benchmark,
+        request.model.answer_keys,
+        inputs.path,
+        inputs.synthetic,
+        inputs.warmup_rows,
+        Limits(0, 0, inputs.count),
+        log_dir,
+        log_dir / "no-audit.config",
+        logits_rows=logits_rows(request, inputs),
+    )
+
+
+def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
+    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.config}
+
+
+def logits_rows(request: Request, inputs: Inputs) -> int:
+    return min(request.model.logits_rows, inputs.count) if request.model.task == "generate" else 0

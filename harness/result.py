@@ -1,0 +1,138 @@
+"""Run directory → Result, by compliance's parsers: the one place where figures are made. Nothing is measured here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from compliance import accuracy, audit, logs
+from compliance.check import Check, Outcome
+from harness import submission
+from harness.cell import Cell, Metric, Result, Status
+from harness.process import read_outcome
+from scenarios import job as jobs
+
+_LATENCIES = {
+    "mean": "result_mean_latency_ns",
+    "p50": "result_50.00_percentile_latency_ns",
+    "p90": "result_90.00_percentile_latency_ns",
+    "p99": "result_99.00_percentile_latency_ns",
+}
+# Findings that make a measurement invalid for a reason DESIGN names; any other failed check is cause "audit".
+_CAUSES = ("precision", "evidence", "accuracy")
+
+
+def derive(directory: Path) -> Result:
+    """Of a directory with record.json. Raises OSError or ValueError where that is missing or no JSON."""
+    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    base: dict[str, Any] = {"cell": Cell(**record["cell"]), "mode": record["mode"], "round": record["round"], "directory": str(directory)}
+    outcomes = {test: read_outcome(directory / "raw" / test) for test in ("performance", "accuracy")}
+    for outcome in outcomes.values():
+        if outcome is None or outcome.status != "ok":
+            status, reason = (outcome.status, outcome.reason) if outcome else ("error", record.get("failure", "not finished"))
+            return Result(**base, status=Status(status), reason=reason, **_figures(directory, record, outcomes["performance"]))
+    return _judged(directory, record, base, outcomes)
+
+
+def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:
+    figures = _figures(directory, record, outcomes["performance"])
+    score = submission.score(directory, record)
+    checks = audit.audit(directory, record["mode"], record["round"])
+    cause, reason = _verdict(record["mode"], figures, checks)
+    judged = isinstance(score, accuracy.Accuracy)
+    warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"])]
+    return Result(
+        **base,
+        **figures,
+        status=Status.INVALID if cause else Status.OK,
+        cause=cause,
+        reason=reason,
+        accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
+        levels=audit.granted(directory),
+        audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
+        ranked=not cause and judged and record["cell"]["size"] != "tiny" and record["cell"]["sut"] != "mock",
+        warnings=tuple(warnings),
+    )
+
+
+def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
+    """(cause, sentence) of the first thing that is wrong, or (None, "")."""
+    failed = [c for c in checks if c.outcome is Outcome.FAIL]
+    if mode != "quick" and figures["loadgen"] != "VALID":
+        return "loadgen", f"LoadGen: {figures['loadgen']}"
+    for cause in _CAUSES:
+        for check in failed:
+            if cause in check.name:
+                return cause, f"{check.name}: {check.detail}"
+    return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
+
+
+def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome | None) -> dict[str, Any]:
+    """What the performance test tells, even where the accuracy test failed after it."""
+    if performance is None or performance.status != "ok":
+        return {}
+    detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
+    metrics = _metrics(detail, record)
+    return {
+        "loadgen": _loadgen_verdict(detail),
+        "metric": _metric(detail, record["cell"]["scenario"]),
+        "metrics": metrics,
+        "evidence": _evidence(performance),
+        "seconds": _seconds(record, performance),
+        "peak_host_bytes": performance.peak_host_bytes,
+    }
+
+
+def _loadgen_verdict(detail: logs.Detail) -> str:
+    verdict = str(detail.get("result_validity", "no verdict"))
+    reasons = "; ".join(str(r) for r in detail.all("result_invalid_reason"))
+    return f"{verdict}: {reasons}" if reasons and verdict != "VALID" else verdict
+
+
+def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
+    if scenario == "Offline":
+        rate = detail.get("result_samples_per_second")
+        return None if rate is None else Metric("samples_per_second", float(rate), "samples/s", True)
+    for key in ("early_stopping_latency_ss", "result_90.00_percentile_latency_ns"):
+        value = detail.get(key)
+        if value:
+            return Metric(key, value / 1e6, "ms", False)
+    return None
+
+
+def _metrics(detail: logs.Detail, record: dict[str, Any]) -> dict[str, float]:
+    """ms_per_step = 1000 × batch / samples_per_second, the published benchmark's unit. Tokens are counted: no row ends early."""
+    rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
+    found = {
+        f"latency_{name}_ms": detail.get(key) / 1e6
+        for name, key in _LATENCIES.items()
+        if record["cell"]["scenario"] != "Offline" and detail.get(key) is not None
+    }
+    if rate:
+        found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * record["cell"]["batch_size"] / rate}
+        if record["new_tokens_per_sample"]:
+            found["tokens_per_second"] = rate * record["new_tokens_per_sample"]
+    return found
+
+
+def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
+    before, after = performance.evidence_before or {}, performance.evidence_after or {}
+    graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
+    ran = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
+    return {"sentence": f"{ran}; {after.get('precision')}", "after": after}
+
+
+def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+    """compile: the first batch of each shape less the second."""
+    spent = {
+        "import": performance.import_ns,
+        "load": performance.load_ns,
+        "compile": sum(max(0, w["first_ns"] - w["second_ns"]) for w in performance.warmup),
+        "performance": performance.test_ns,
+    }
+    found = {f"{k}": v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
+    if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
+        found["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
+    return found

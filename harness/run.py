@@ -1,0 +1,257 @@
+"""One cell, the whole way: environment, weights, inputs, reference, the two tests, directory, audit, result. Reads top to bottom."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from harness import checkpoint, dataset, environments, machine, process, reference, result, rundir, submission
+from harness.cell import Cell, Result, Status
+from harness.environments import Environment
+from harness.errors import EnvironmentFailure
+from harness.plan import Request, memory_shortage
+from scenarios.heartbeat import Beat
+from scenarios.job import Job, Outcome, write_json
+from sut.contract import Workload
+from sut.registry import SUTS
+
+TESTS = ("performance", "accuracy")
+
+
+class Reporter(Protocol):
+    """Where progress goes; output.Terminal is the one of the command line."""
+
+    def say(self, text: str) -> None: ...
+    def watch(self, what: str) -> Callable[[Beat], None]: ...
+    def planned(self, test: str, plan: dict[str, Any]) -> None: ...
+
+
+def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
+    """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
+    if shortage := memory_shortage(request, request.precision):
+        return _not_measured(request, shortage)
+    setup: dict[str, float] = {}
+    environment = _environment(request, request.spec.environment, reporter, setup)
+    with _timed(setup, "inputs"):
+        inputs = dataset.prepare(request.model, request.size, request.samples, request.dataset, request.cache)
+    with _timed(setup, "checkpoint"):
+        weights = checkpoint.ensure(request.model, request.size, request.cache)
+    with _timed(setup, "reference"):
+        known = reference.ensure(
+            request, weights, inputs, lambda: _reference_environment(request, environment, reporter, setup), reporter.watch("reference")
+        )
+    cell = Cell(
+        request.sut,
+        request.model.name,
+        request.size.name,
+        request.model.task,
+        request.scenario,
+        request.precision,
+        request.batch_size,
+        request.device,
+        request.seq_len,
+        inputs.digest[:12] if request.dataset else "synthetic",
+        weights.digest[:12],
+        dict(request.options),
+    )
+    with rundir.opened(request.out, cell, request.mode) as directory:
+        record = _record(request, cell, environment, inputs, weights, known, setup, started_monotonic_ns)
+        return _measure(
+            request, directory, record, _job(request, inputs, weights, environment, known, record), known, environment, reporter
+        )
+
+
+def _measure(
+    request: Request,
+    directory: Path,
+    record: dict[str, Any],
+    job: Job,
+    known: reference.Reference,
+    environment: Environment,
+    reporter: Reporter,
+) -> Result:
+    (directory / "result.json").unlink(missing_ok=True)
+    write_json(directory / "record.json", record)
+    if known.path:
+        shutil.copyfile(known.path, directory / "reference.npz")
+    calibration = None
+    for test in TESTS:
+        job = replace(
+            job,
+            test=test,
+            log_dir=directory / "raw" / test,
+            audit_config=directory / "raw" / test / "no-audit.config",
+            calibration=calibration,
+        )
+        outcome = _run_test(job, environment, request, reporter)
+        if outcome.status != "ok":
+            break
+        calibration = outcome.calibration
+        record["environment"]["versions"] = dict(outcome.versions)
+        write_json(directory / "record.json", record)
+    rundir.release_reserve(directory)
+    if outcome.status == "ok":
+        submission.write(directory, request.rules, request.submitter)
+    found = result.derive(directory)
+    write_json(directory / "result.json", asdict(found))
+    return found
+
+
+def _run_test(job: Job, environment: Environment, request: Request, reporter: Reporter) -> Outcome:
+    if earlier := rundir.kept(job):
+        reporter.say(f"{job.test}: kept from an earlier attempt")
+        return earlier
+    job.log_dir.mkdir(parents=True)
+    seen = reporter.watch(job.test)
+    plan_file, shown = job.log_dir / "plan.json", False
+
+    def watch(beat: Beat) -> None:
+        nonlocal shown
+        if not shown and plan_file.exists():
+            reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
+            shown = True
+        seen(beat)
+
+    outcome = process.run(job, environment.python, request.spec.process_env, watch)
+    if outcome.status != "ok":
+        write_json(job.log_dir / "outcome.json", outcome)
+    elif not (job.log_dir / "mlperf_log_detail.txt").exists():
+        outcome = replace(outcome, status="error", reason=f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}")
+        write_json(job.log_dir / "outcome.json", outcome)
+    return outcome
+
+
+def _not_measured(request: Request, reason: str) -> Result:
+    cell = Cell(
+        request.sut,
+        request.model.name,
+        request.size.name,
+        request.model.task,
+        request.scenario,
+        request.precision,
+        request.batch_size,
+        request.device,
+        request.seq_len,
+    )
+    return Result(cell, request.mode, request.rules.round, "", Status.SKIPPED, f"preflight: {reason}")
+
+
+def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
+    if request.python and name != "core":
+        found = environments.adopt(request.python, name, request.rules.round)
+        for note in found.notes:
+            reporter.say(f"--python: {note}")
+        return found
+    with _timed(setup, f"environment {name}"):
+        return environments.ensure(request.cache, name, "cpu" if name == "core" else request.device, request.rules.round, reporter.say)
+
+
+def _reference_environment(request: Request, own: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
+    """--python serves the reference too where it has what that needs."""
+    name = SUTS[request.spec.reference].environment
+    if name == request.spec.environment:
+        return own
+    try:
+        return _environment(request, name, reporter, setup)
+    except EnvironmentFailure:
+        if request.python is None:
+            raise
+        return _environment(replace(request, python=None), name, reporter, setup)
+
+
+def _job(
+    request: Request,
+    inputs: dataset.Inputs,
+    weights: checkpoint.Checkpoint,
+    environment: Environment,
+    known: reference.Reference,
+    record: dict[str, Any],
+) -> Job:
+    """Of the tests to come; test, log_dir, audit_config and calibration are each test's own."""
+    workload = Workload(
+        request.model.name,
+        request.model.task,
+        reference.workload_config(request, inputs),
+        weights.path,
+        request.precision,
+        request.batch_size,
+        request.device,
+        request.spec.backend,
+        request.spec.execution,
+        dict(request.options),
+    )
+    source = f"{record['git']['revision']} {record['git']['diff_sha256']}"
+    return Job(
+        request.sut,
+        request.model.family,
+        workload,
+        request.scenario,
+        "",
+        request.benchmark,
+        request.model.answer_keys,
+        inputs.path,
+        inputs.synthetic,
+        inputs.warmup_rows,
+        request.limits(inputs.count),
+        Path(),
+        Path(),
+        known.path,
+        reference.logits_rows(request, inputs),
+        made_with={"environment": environment.lock_sha256, "source": source},
+    )
+
+
+def _record(
+    request: Request,
+    cell: Cell,
+    environment: Environment,
+    inputs: dataset.Inputs,
+    weights: checkpoint.Checkpoint,
+    known: reference.Reference,
+    setup: dict[str, float],
+    started_monotonic_ns: int,
+) -> dict[str, Any]:
+    """Our own record: what a reader a year from now would ask."""
+    judged = {
+        "score": request.model.score,
+        "keys": list(request.model.answer_keys),
+        "tolerance": dict(request.model.tolerance[request.precision]),
+    }
+    return {
+        "schema": "record-1",
+        "cell": asdict(cell),
+        "mode": request.mode,
+        "round": request.rules.round,
+        "command": request.command,
+        "benchmark": {"name": request.benchmark, "official": request.official},
+        "family": request.model.family,
+        "execution": request.spec.execution,
+        "loadgen": request.rules.wheel,
+        "qsl": {"samples": inputs.count, "performance_sample_count": inputs.count, "synthetic": request.dataset is None},
+        "accuracy": judged | ({"reason": known.reason} if known.reason else {}),
+        "digests": {"weights": weights.digest, "weights_source": "seeded", "inputs": inputs.digest, "reference": known.digest},
+        "new_tokens_per_sample": inputs.new_tokens_per_sample,
+        "parameters": request.size.parameters,
+        "machine": machine.describe(),
+        "git": machine.git(),
+        "process_id": os.getpid(),
+        "environment": {"name": environment.name, "lock_sha256": environment.lock_sha256, "versions": {}},
+        "notes": [*request.reasons, *inputs.notes, *environment.notes],
+        "setup_seconds": dict(setup),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "started_monotonic_ns": started_monotonic_ns,
+    }
+
+
+@contextmanager
+def _timed(spent: dict[str, float], name: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    spent[name] = round(time.monotonic() - start, 3)

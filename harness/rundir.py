@@ -1,0 +1,93 @@
+"""runs/<cell>/<mode>-<n>/: finished ⇔ result.json stands there with a final status. The tree is the journal: the same command resumes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harness.cell import FINAL, Cell
+from harness.errors import EnvironmentFailure, UsageError
+from scenarios.job import Job, Outcome, read_job
+
+_RESERVE_BYTES = 1 << 20
+
+
+@contextmanager
+def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
+    """The directory to measure into: a new one, or the last attempt if it was not finished. Held against a second process.
+
+    A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow the result.
+    """
+    parent = out / cell.name
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        lock = (parent / ".lock").open("w")
+    except OSError as e:
+        raise UsageError(f"--out {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
+        directory = _choose(parent, mode)
+        reserve = directory / ".reserve"
+        try:
+            (directory / "raw").mkdir(parents=True, exist_ok=True)
+            with reserve.open("wb") as f:
+                os.posix_fallocate(f.fileno(), 0, _RESERVE_BYTES) if hasattr(os, "posix_fallocate") else f.write(bytes(_RESERVE_BYTES))
+        except OSError as e:
+            with suppress(OSError):
+                reserve.unlink()
+            raise EnvironmentFailure(f"--out {out}: {e.strerror}: free some space or choose another --out") from None
+        try:
+            yield directory
+        finally:
+            with suppress(OSError):
+                reserve.unlink()
+
+
+def release_reserve(directory: Path) -> None:
+    (directory / ".reserve").unlink(missing_ok=True)
+
+
+def _choose(parent: Path, mode: str) -> Path:
+    numbers = [int(p.name.removeprefix(f"{mode}-")) for p in parent.glob(f"{mode}-*") if p.name.removeprefix(f"{mode}-").isdigit()]
+    last = max(numbers, default=0)
+    unfinished = last and status(parent / f"{mode}-{last}") not in FINAL
+    return parent / f"{mode}-{last if unfinished else last + 1}"
+
+
+def status(directory: Path) -> str | None:
+    """Of result.json; None where there is none that can be read."""
+    try:
+        return str(json.loads((directory / "result.json").read_text(encoding="utf-8"))["status"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def kept(job: Job) -> Outcome | None:
+    """The outcome of an earlier attempt at exactly this test that went well; else the attempt's folder is set aside and None."""
+    from harness.process import read_outcome
+
+    folder = job.log_dir
+    if not folder.exists():
+        return None
+    outcome = read_outcome(folder)
+    if outcome and outcome.status == "ok" and _same(folder / "job.json", job):
+        return outcome
+    attempt = 1
+    while (aside := folder.with_name(f"{folder.name}.attempt-{attempt}")).exists():
+        attempt += 1
+    folder.rename(aside)
+    return None
+
+
+def _same(path: Path, job: Job) -> bool:
+    try:
+        return read_job(path) == job
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

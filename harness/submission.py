@@ -1,0 +1,174 @@
+"""Raw logs → open/<submitter>/…, the v6.1 layout: every file of it can be made again from record.json, reference.npz and raw/."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import accuracy, logs
+from compliance.rules import Rules
+from scenarios.job import write_json
+
+LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
+_LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
+
+
+def write(directory: Path, rules: Rules, submitter: str) -> None:
+    """Needs both tests in raw/. A score that cannot be taken (no reference, a damaged log) leaves a sentence in accuracy.txt."""
+    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    cell, benchmark = record["cell"], record["benchmark"]
+    root = directory / "open" / submitter
+    shutil.rmtree(directory / "open", ignore_errors=True)
+    system = system_id(record)
+    scenario = root / "results" / system / benchmark["name"] / cell["scenario"]
+    for test, target in (("performance", scenario / "performance" / "run_1"), ("accuracy", scenario / "accuracy")):
+        target.mkdir(parents=True)
+        for name in _LOGS:
+            shutil.copyfile(directory / "raw" / test / name, target / name)
+    _write_accuracy(directory, record, rules, scenario / "accuracy")
+    shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
+    write_json(scenario / "measurements.json", measurements(record))
+    (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
+    write_json(root / "model_mapping.json", {benchmark["name"]: benchmark["official"]})
+    (root / "systems").mkdir()
+    write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
+    source = root / "src" / benchmark["name"]
+    source.mkdir(parents=True)
+    (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
+
+
+def score(directory: Path, record: dict[str, Any]) -> accuracy.Accuracy | str:
+    """The accuracy of the whole log against the reference; a sentence where it cannot be told."""
+    if not (directory / "reference.npz").exists():
+        return str(record["accuracy"].get("reason") or "no reference")
+    raw, judged = directory / "raw" / "accuracy", record["accuracy"]
+    answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
+    forced = np.load(raw / "logits.npy") if (raw / "logits.npy").exists() else None
+    with np.load(directory / "reference.npz") as reference:
+        try:
+            return accuracy.score(judged["score"], answers.payloads, dict(reference), judged["tolerance"], judged["keys"], forced)
+        except ValueError as e:
+            return f"not scored: {e}"
+
+
+def _write_accuracy(directory: Path, record: dict[str, Any], rules: Rules, target: Path) -> None:
+    """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts it."""
+    whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
+    found = score(directory, record)
+    line = json.dumps({"accuracy": found}) if isinstance(found, str) else found.line()
+    (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
+    (target / "mlperf_log_accuracy.json").write_bytes(truncated(whole, rules))
+
+
+def truncated(whole: bytes, rules: Rules) -> bytes:
+    """First and last bytes; a log within the limit stays as it is."""
+    cut = rules.truncation
+    if len(whole) <= cut.limit_bytes:
+        return whole
+    return whole[: cut.keep_bytes] + cut.joint.encode() + whole[-cut.keep_bytes :]
+
+
+def system_id(record: dict[str, Any]) -> str:
+    """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the system."""
+    machine = record["machine"]
+    host = machine["accelerators"][0]["name"] if record["cell"]["device"] == "cuda" and machine["accelerators"] else machine["cpu"]
+    return f"{_slug(host)}-{machine['threads']}t-{record['cell']['sut']}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-") or "unknown"
+
+
+def measurements(record: dict[str, Any]) -> dict[str, str]:
+    synthetic = record["digests"]["weights_source"] == "seeded"
+    precision = record["cell"]["precision"]
+    return {
+        "input_data_types": "int32",
+        "retraining": "no",
+        "weight_data_types": precision,
+        "starting_weights_filename": f"model.safetensors ({'seeded random values' if synthetic else 'the user’s'}, "
+        f"sha256 {record['digests']['weights']})",
+        "weight_transformations": f"cast to {precision} on loading; names and layouts mapped to the framework's own",
+    }
+
+
+def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]:
+    """Every value a string. What this machine does not tell is "N/A" where the rules accept it."""
+    m, cell = record["machine"], record["cell"]
+    gpus = m["accelerators"] if cell["device"] == "cuda" else []
+    versions = record["environment"]["versions"]
+    stack = ", ".join(f"{n} {versions[n]}" for n in _STACK if n in versions)
+    described: dict[str, object] = {
+        "division": "open",
+        "submitter": submitter,
+        "status": "rdi",
+        "system_type": "edge",
+        "system_type_detail": m["virtualisation"] and f"virtual machine on {m['virtualisation']}",
+        "system_name": system_id(record),
+        "number_of_nodes": 1,
+        "host_processor_model_name": m["cpu"],
+        "host_processors_per_node": m["sockets"] or 1,
+        "host_processor_core_count": m["cores"],
+        "host_processor_vcpu_count": m["threads"],
+        "host_processor_frequency": m["frequency_mhz"] and f"{m['frequency_mhz']} MHz",
+        "host_processor_caches": m["caches"],
+        "host_processor_interconnect": None,
+        "host_memory_capacity": f"{m['memory_bytes'] / 2**30:.1f} GiB",
+        "host_memory_configuration": None,
+        "host_storage_capacity": f"{m['disk_bytes'] / 2**30:.0f} GiB",
+        "host_storage_type": m["disk_kind"],
+        "host_networking": None,
+        "host_networking_topology": None,
+        "host_network_card_count": m["network_cards"],
+        "accelerators_per_node": len(gpus),
+        "accelerator_model_name": gpus and gpus[0]["name"],
+        "accelerator_memory_capacity": gpus and f"{gpus[0]['memory_bytes'] / 2**30:.0f} GiB",
+        "accelerator_frequency": None,
+        "accelerator_host_interconnect": None,
+        "accelerator_interconnect": None,
+        "accelerator_interconnect_topology": None,
+        "accelerator_memory_configuration": None,
+        "accelerator_on-chip_memories": None,
+        "cooling": None,
+        "framework": f"{cell['sut']}: {stack}",
+        "operating_system": f"{m['operating_system']}, {m['kernel']}",
+        "other_software_stack": f"Python {versions.get('python')}" + (f", NVIDIA driver {gpus[0]['driver']}" if gpus else ""),
+        "hw_notes": f"governor {m['governor'] or 'not told'}; {m['usable_threads']} usable threads",
+        "sw_notes": LABEL,
+    }
+    return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in described.items()}
+
+
+_STACK = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers", "numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+
+
+def _readme(record: dict[str, Any]) -> str:
+    cell, git = record["cell"], record["git"]
+    return f"""# {record["benchmark"]["name"]} {cell["scenario"]} on {cell["sut"]}
+
+{LABEL}
+
+Repeat it, at revision {git["revision"]} of the harness{" with local changes" if git["dirty"] else ""}:
+
+    {record["command"]}
+
+Model {cell["model"]} {cell["size"]}, {cell["precision"]}, batch {cell["batch_size"]}, device {cell["device"]}.
+Weights sha256 {record["digests"]["weights"]} ({record["digests"]["weights_source"]});
+inputs sha256 {record["digests"]["inputs"]} ({record["qsl"]["samples"]} samples,
+{"synthetic" if record["qsl"]["synthetic"] else "the user's"}). LoadGen: {record["loadgen"]}.
+Mapped to the official benchmark {record["benchmark"]["official"]} for the checkers' tables only: model and data are not its own.
+"""
+
+
+def _source_readme(record: dict[str, Any]) -> str:
+    return f"""# Source of {record["benchmark"]["name"]}
+
+The harness at revision {record["git"]["revision"]}: `sut/` holds the System Under Test, `scenarios/` the LoadGen side, `environments/` the
+locked requirements (sha256 {record["environment"]["lock_sha256"]}). The command is in the README.md of each result.
+"""
