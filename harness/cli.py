@@ -153,7 +153,7 @@ def _audit(arguments: list[str]) -> int:
     parser.add_argument("--level", default="quick", help="quick (default) or valid: what the directory must live up to")
     _common(parser)
     flags = parser.parse_args(arguments)
-    from compliance import audit, check
+    from compliance import audit
     from harness import output
 
     level = _known(flags.level, ("quick", "valid"), "--level")
@@ -161,7 +161,7 @@ def _audit(arguments: list[str]) -> int:
         raise UsageError(f"audit {flags.directory}: there is no such directory")
     found = audit.audit(flags.directory, level)
     if flags.json:
-        output.document({"checks": [check.as_json(c) for c in found]})
+        output.document({"checks": [c.as_json() for c in found]})
     else:
         output.checks(found, flags.quiet)
     return 0 if audit.holds(found) else 1
@@ -171,16 +171,17 @@ def _doctor(arguments: list[str]) -> int:
     parser = _Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     _common(parser)
     flags = parser.parse_args(arguments)
-    from compliance import audit, check
+    from compliance import audit
+    from compliance.check import Outcome
     from harness import doctor, output
 
     found = doctor.examine(flags.cache.absolute(), ROUND)
     if flags.json:
-        output.document({"checks": [check.as_json(c) for c in found]})
+        output.document({"checks": [c.as_json() for c in found]})
     else:
         output.checks(found, flags.quiet)
         for c in found:
-            if c.outcome is check.Outcome.MANUAL:
+            if c.outcome is Outcome.MANUAL:
                 output.advice(c)
     return 0 if audit.holds(found) else 1
 
@@ -191,7 +192,7 @@ def _test(arguments: list[str]) -> int:
 
     locks = [*environments.lock_files("core", "cpu", ROUND), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
-    environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], lambda text: sys.stderr.write(text + "\n") and None)
+    environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
     return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
 
 

@@ -120,6 +120,10 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
         return time.monotonic() - start
 
 
+def say_on_stderr(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
 def _bootstrap_uv(directory: Path, lock: Path) -> str:
     """pip installs the locked uv, which installs the rest."""
     block = re.search(r"^uv==.*?(?=^\S)", lock.read_text(encoding="utf-8") + "\nend", flags=re.M | re.S)
@@ -204,7 +208,7 @@ def _file_lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
 if __name__ == "__main__":
     try:
         core = Path(sys.argv[1])
-        make(core, lock_files("core", "cpu", "v6.1"), None, lambda text: sys.stderr.write(text + "\n") and None)
+        make(core, lock_files("core", "cpu", "v6.1"), None, say_on_stderr)
     except EnvironmentFailure as e:
         sys.stderr.write(f"run.sh: {e}\n")
         sys.exit(e.exit_code)

@@ -1,0 +1,135 @@
+"""The one checkpoint of a (model, size), seeded and written by numpy, tensor by tensor: the same bytes for every framework.
+
+Every value is representable in float16, because KerasHub's converters go through float16 (1.7e-3 of a logit where they are not).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from harness.errors import EnvironmentFailure
+from harness.models import Model, Size, Tensor
+
+_FORMAT, _SEED = 1, 20240611
+_DTYPE = {"float32": "F32", "bfloat16": "BF16"}
+_ITEM_BYTES = {"F32": 4, "BF16": 2}
+_CHUNK = 1 << 24  # elements made at a time: 64 MB of float32
+_DIGEST = "digest.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """`path`: folder with config.json and model.safetensors; `digest`: sha256 of the latter, hex."""
+
+    path: Path
+    digest: str
+    parameters: int
+    bytes: int
+
+
+def ensure(model: Model, size: Size, cache: Path) -> Checkpoint:
+    """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one waits for the other.
+
+    Raises EnvironmentFailure where the disk is too small.
+    """
+    recipe = _recipe(model, size)
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
+    path = cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _file_lock(path.with_name(path.name + ".lock")):
+        return _finished(path) or _make(path, size, recipe)
+
+
+def _recipe(model: Model, size: Size) -> dict[str, Any]:
+    """Everything that decides the files' bytes."""
+    config = {"architectures": [model.classes["transformers"]], **size.config, "dtype": size.precision}
+    return {"format": _FORMAT, "seed": _SEED, "config": config, "dtype": _DTYPE[size.precision], "tensors": [asdict(t) for t in size.tensors]}
+
+
+def _finished(path: Path) -> Checkpoint | None:
+    try:
+        known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
+        written = (path / "model.safetensors").stat().st_size
+    except (OSError, ValueError):
+        return None
+    return Checkpoint(path, known["sha256"], known["parameters"], known["bytes"]) if written == known["bytes"] else None
+
+
+def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    header = _header(size.tensors, recipe["dtype"])
+    total = len(header) + size.parameters * _ITEM_BYTES[recipe["dtype"]]
+    if (free := shutil.disk_usage(path).free) < total:
+        raise EnvironmentFailure(f"the checkpoint of {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB free: "
+                                 "free some space, or choose a smaller --size")
+    (path / "config.json").write_text(json.dumps(recipe["config"], indent=1) + "\n", encoding="utf-8")
+    with (path / "model.safetensors").open("wb") as f:
+        digest = _write(f, header, size.tensors, recipe["dtype"])
+    known = {"sha256": digest, "parameters": size.parameters, "bytes": total}
+    partial = path / f"{_DIGEST}.partial"
+    partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
+    partial.replace(path / _DIGEST)
+    return Checkpoint(path, digest, size.parameters, total)
+
+
+def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
+    """Of the safetensors format: its length in 8 bytes, then JSON, filled up with spaces so that the data begin at a multiple of 8.
+
+    https://github.com/huggingface/safetensors, "Format". Transformers refuses a file whose metadata lack "format".
+    """
+    entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    offset = 0
+    for tensor in tensors:
+        end = offset + math.prod(tensor.shape) * _ITEM_BYTES[dtype]
+        entries[tensor.name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _write(f: BinaryIO, header: bytes, tensors: tuple[Tensor, ...], dtype: str) -> str:
+    total = hashlib.sha256(header)
+    f.write(header)
+    for tensor in tensors:
+        for part in _values(tensor):
+            data = memoryview(part if dtype == "F32" else _bfloat16_bits(part)).cast("B")
+            total.update(data)
+            f.write(data)
+    return total.hexdigest()
+
+
+def _values(tensor: Tensor) -> Iterator[np.ndarray]:
+    """float32 chunks, float16-representable. The stream depends on the seed and the tensor's name: order and neighbours do not matter."""
+    rng = np.random.default_rng([_SEED, *hashlib.sha256(tensor.name.encode()).digest()[:8]])
+    left = math.prod(tensor.shape)
+    while left:
+        part = rng.standard_normal(min(left, _CHUNK), dtype=np.float32)
+        left -= len(part)
+        yield (part * np.float32(tensor.std) + np.float32(tensor.mean)).astype(np.float16).astype(np.float32)
+
+
+def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
+    """Rounded to the nearest, ties to even, as uint16. What was representable in float16 still is (8 bits of 11, the same least step)."""
+    import ml_dtypes  # half of a dependency's import time is not for those who use float32
+
+    return values.astype(ml_dtypes.bfloat16).view(np.uint16)
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    with path.open("w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,117 @@
+"""Environments are made once, redone when half-made, and made by one process at a time. uv is played by a script that counts its calls."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from harness import environments
+from harness.environments import ROOT, EnvironmentFailure
+
+
+@pytest.fixture
+def locks(tmp_path):
+    lock = tmp_path / "thing-cpu.txt"
+    lock.write_text("six==1.17.0\n")
+    return [lock]
+
+
+@pytest.fixture
+def uv(tmp_path):
+    """`uv venv … DIR` makes DIR/bin/python; every call is a line of calls.txt."""
+    script = tmp_path / "uv"
+    script.write_text(f"""#!{sys.executable}
+import pathlib, sys, time
+with open({str(tmp_path / "calls.txt")!r}, "a") as f:
+    f.write(" ".join(sys.argv[1:3]) + "\\n")
+if sys.argv[1] == "venv":
+    (pathlib.Path(sys.argv[-1]) / "bin").mkdir(parents=True)
+    (pathlib.Path(sys.argv[-1]) / "bin/python").touch()
+time.sleep(0.3)
+if pathlib.Path({str(tmp_path / "broken")!r}).exists():
+    sys.exit("error: no such package")
+""")
+    script.chmod(0o755)
+    return [str(script)]
+
+
+def calls(tmp_path):
+    return (tmp_path / "calls.txt").read_text().splitlines() if (tmp_path / "calls.txt").exists() else []
+
+
+def make(tmp_path, locks, uv):
+    return environments.make(tmp_path / "env" / "thing", locks, uv, lambda text: None)
+
+
+def test_it_is_made_once(tmp_path, locks, uv):
+    assert make(tmp_path, locks, uv) > 0
+    assert make(tmp_path, locks, uv) == 0
+    assert calls(tmp_path) == ["venv -q", "pip install"]
+
+
+def test_a_changed_lock_makes_it_again(tmp_path, locks, uv):
+    make(tmp_path, locks, uv)
+    locks[0].write_text("six==1.16.0\n")
+    assert make(tmp_path, locks, uv) > 0
+    assert (tmp_path / "env/thing/lock.txt").read_text() == "six==1.16.0\n"
+
+
+def test_a_half_made_one_is_redone(tmp_path, locks, uv):
+    (tmp_path / "env/thing/lib").mkdir(parents=True)
+    (tmp_path / "env/thing/lib/half").touch()
+    assert make(tmp_path, locks, uv) > 0
+    assert not (tmp_path / "env/thing/lib/half").exists()
+
+
+def test_a_failed_installation_says_why_and_is_not_taken_for_made(tmp_path, locks, uv):
+    (tmp_path / "broken").touch()
+    with pytest.raises(EnvironmentFailure, match="no such package"):
+        make(tmp_path, locks, uv)
+    (tmp_path / "broken").unlink()
+    assert make(tmp_path, locks, uv) > 0
+
+
+def test_two_processes_make_it_once(tmp_path, locks, uv):
+    threads = [threading.Thread(target=make, args=(tmp_path, locks, uv)) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert calls(tmp_path) == ["venv -q", "pip install"]
+
+
+def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    with pytest.raises(EnvironmentFailure, match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with"):
+        environments.adopt(bare / "bin" / "python", "native-torch", "v6.1")
+
+
+def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
+    has = tmp_path / "python"
+    versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2", "mlcommons-loadgen": "6.0.17"}
+    has.write_text(f"#!/bin/sh\necho '{json.dumps(versions)}'\n")
+    has.chmod(0o755)
+    found = environments.adopt(has, "native-torch", "v6.1")
+    assert found.python == has
+    assert found.notes == ("torch 2.11.0, where the lock has 2.13.0",)
+
+
+def test_no_lock_for_a_device_names_the_way_out():
+    with pytest.raises(EnvironmentFailure, match="--python PATH"):
+        environments.lock_files("keras3-jax", "tpu", "v6.1")
+
+
+@pytest.mark.parametrize("lock", sorted(p.stem for p in environments.LOCKS.glob("*.in")))
+def test_every_lock_pins_with_hashes_and_names_no_host(lock):
+    text = (environments.LOCKS / f"{lock}.txt").read_text()
+    assert "://" not in text and "--index" not in text and "--find-links" not in text
+    blocks = [b for b in text.split("\n") if b and not b.startswith((" ", "#"))]
+    assert all("==" in b for b in blocks)
+    assert [b for b in blocks if not b.rstrip().endswith("\\")] == (["torch==2.13.0"] if "torch" in lock else [])
+
+
+def test_core_is_found_beside_run_sh():
+    assert (ROOT / "run.sh").exists()
