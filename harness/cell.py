@@ -9,6 +9,11 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+SCENARIOS = ("Offline", "SingleStream")
+MODES = ("quick", "valid")
+SIZES = ("tiny", "base", "full")
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
 
 class Status(StrEnum):
     OK = "ok"

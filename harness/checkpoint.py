@@ -54,7 +54,8 @@ def ensure(model: Model, size: Size, cache: Path) -> Checkpoint:
 def _recipe(model: Model, size: Size) -> dict[str, Any]:
     """Everything that decides the files' bytes."""
     config = {"architectures": [model.classes["transformers"]], **size.config, "dtype": size.precision}
-    return {"format": _FORMAT, "seed": _SEED, "config": config, "dtype": _DTYPE[size.precision], "tensors": [asdict(t) for t in size.tensors]}
+    tensors = [asdict(t) for t in size.tensors]
+    return {"format": _FORMAT, "seed": _SEED, "config": config, "dtype": _DTYPE[size.precision], "tensors": tensors}
 
 
 def _finished(path: Path) -> Checkpoint | None:
@@ -72,8 +73,10 @@ def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
     header = _header(size.tensors, recipe["dtype"])
     total = len(header) + size.parameters * _ITEM_BYTES[recipe["dtype"]]
     if (free := shutil.disk_usage(path).free) < total:
-        raise EnvironmentFailure(f"the checkpoint of {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB free: "
-                                 "free some space, or choose a smaller --size")
+        raise EnvironmentFailure(
+            f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB "
+            "free: free some space, or choose a smaller --size"
+        )
     (path / "config.json").write_text(json.dumps(recipe["config"], indent=1) + "\n", encoding="utf-8")
     with (path / "model.safetensors").open("wb") as f:
         digest = _write(f, header, size.tensors, recipe["dtype"])
@@ -105,7 +108,7 @@ def _write(f: BinaryIO, header: bytes, tensors: tuple[Tensor, ...], dtype: str) 
     f.write(header)
     for tensor in tensors:
         for part in _values(tensor):
-            data = memoryview(part if dtype == "F32" else _bfloat16_bits(part)).cast("B")
+            data = (part if dtype == "F32" else _bfloat16_bits(part)).data.cast("B")
             total.update(data)
             f.write(data)
     return total.hexdigest()
@@ -123,7 +126,7 @@ def _values(tensor: Tensor) -> Iterator[np.ndarray]:
 
 def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
     """Rounded to the nearest, ties to even, as uint16. What was representable in float16 still is (8 bits of 11, the same least step)."""
-    import ml_dtypes  # half of a dependency's import time is not for those who use float32
+    import ml_dtypes  # only a bfloat16 size needs it
 
     return values.astype(ml_dtypes.bfloat16).view(np.uint16)
 

@@ -18,13 +18,13 @@ from collections.abc import Iterable  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, NoReturn  # noqa: E402
 
+from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES  # noqa: E402
 from harness.environments import LOCKS, ROOT  # noqa: E402
 from harness.errors import HarnessError, UsageError  # noqa: E402
 from sut.registry import SUTS  # noqa: E402
 
 ROUND = "v6.1"
 COMMANDS = ("run", "list", "audit", "doctor", "test")
-SCENARIOS = ("Offline", "SingleStream")
 _EPILOG = """\
 commands (bare flags mean `run`):
   run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
@@ -82,9 +82,9 @@ def _run(arguments: list[str]) -> int:
         sut=_known(flags.sut, SUTS, "--sut"),
         model=_known(flags.model, _models(), "--model"),
         scenario=_known(flags.scenario, SCENARIOS, "--scenario"),
-        mode=_known(flags.mode, plan.MODES, "--mode"),
-        size=flags.size and _known(flags.size, ("tiny", "base", "full"), "--size"),
-        precision=flags.precision and _known(flags.precision, plan.PRECISIONS, "--precision"),
+        mode=_known(flags.mode, MODES, "--mode"),
+        size=flags.size and _known(flags.size, SIZES, "--size"),
+        precision=flags.precision and _known(flags.precision, PRECISIONS, "--precision"),
         batch_size=flags.batch_size,
         seq_len=flags.seq_len,
         dataset_file=flags.dataset,
@@ -124,9 +124,9 @@ def _next(found: Any, request: Any) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import listing, output
+    from harness import listing, output, plan
 
-    planned = listing.planned(request)
+    planned = listing.planned(request, plan.memory_shortage(request, request.precision))
     if as_json:
         output.document(planned)
     else:
@@ -156,7 +156,7 @@ def _audit(arguments: list[str]) -> int:
     from compliance import audit
     from harness import output
 
-    level = _known(flags.level, ("quick", "valid"), "--level")
+    level = _known(flags.level, MODES, "--level")
     if not flags.directory.exists():
         raise UsageError(f"audit {flags.directory}: there is no such directory")
     found = audit.audit(flags.directory, level)

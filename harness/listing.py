@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from harness import models, output, plan
+from harness import models, output
+from harness.cell import MODES, PRECISIONS, SCENARIOS
 from harness.environments import is_made
 from sut.registry import SUTS
 
-SCENARIOS = ("Offline", "SingleStream")
+if TYPE_CHECKING:
+    from harness.plan import Request  # it imports numpy, and `list` answers at once
 
-
-def gather(cache: Any, round_: str) -> dict[str, Any]:
+def gather(cache: Path, round_: str) -> dict[str, Any]:
     return {
         "suts": [
             {
@@ -46,13 +48,13 @@ def gather(cache: Any, round_: str) -> dict[str, Any]:
             for m in map(models.load, models.names())
         ],
         "scenarios": list(SCENARIOS),
-        "modes": list(plan.MODES),
-        "precisions": list(plan.PRECISIONS),
+        "modes": list(MODES),
+        "precisions": list(PRECISIONS),
         "round": round_,
     }
 
 
-def planned(request: plan.Request) -> dict[str, Any]:
+def planned(request: Request, refused: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
     limits = request.limits(request.samples)
     environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
@@ -74,7 +76,7 @@ def planned(request: plan.Request) -> dict[str, Any]:
         "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB",
         "environments_to_make": ", ".join(missing) or "none",
         "reference": f"{request.spec.reference} in float32, made once for these inputs",
-        "refused": plan.memory_shortage(request, request.precision) or "no",
+        "refused": refused or "no",
         "out": str(request.out),
         "why": "; ".join(request.reasons),
     }

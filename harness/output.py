@@ -18,6 +18,7 @@ from compliance.check import Check, Outcome
 from harness.cell import Result, Status
 from scenarios.heartbeat import Beat
 
+_TOLD = ("same_class_fraction", "equal_fraction", "judged_fraction", "regret")
 _COLOURS = {Status.OK: "green", Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.MANUAL: "yellow", Outcome.NA: "dim"}
 
 
@@ -93,14 +94,9 @@ def result(found: Result, hint: str) -> None:
     console.print(
         Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
     )
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim")
-    grid.add_column(overflow="fold")
-    for name, text in rows(found):
+    for name, text in [*rows(found), ("next", hint)]:
         style = _COLOURS.get(found.status, "red") if name == "status" else ""
-        grid.add_row(name, Text(text, style=style))
-    grid.add_row("next", Text(hint))
-    console.print(grid)
+        console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
 
 def rows(found: Result) -> Iterable[tuple[str, str]]:
@@ -145,7 +141,7 @@ def speed(found: Result) -> str:
 def accuracy(found: Result) -> str:
     a = found.accuracy
     assert a is not None
-    extra = "".join(f", {name} {value:.4g}" for name, value in a["detail"].items() if name != a["metric"])
+    extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
     return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
 
 

@@ -15,8 +15,6 @@ from scenarios.job import Limits
 from scenarios.preflight import available_memory_bytes
 from sut.registry import SUTS, SutSpec
 
-MODES = ("quick", "valid")
-PRECISIONS = ("float32", "tf32", "bfloat16")
 _QUICK_SAMPLES = 64
 _CALIBRATION_S = {"quick": 1.5, "valid": 20.0}
 _TRACE_BYTES = {"quick": 32 << 20, "valid": 256 << 20}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -95,6 +97,8 @@ def _measure(
             break
         calibration = outcome.calibration
         record["environment"]["versions"] = dict(outcome.versions)
+        if trace := _compressed_trace(job.log_dir):
+            record["digests"]["trace"] = trace
         write_json(directory / "record.json", record)
     rundir.release_reserve(directory)
     if outcome.status == "ok":
@@ -126,6 +130,17 @@ def _run_test(job: Job, environment: Environment, request: Request, reporter: Re
         outcome = replace(outcome, status="error", reason=f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}")
         write_json(job.log_dir / "outcome.json", outcome)
     return outcome
+
+
+def _compressed_trace(log_dir: Path) -> str | None:
+    """LoadGen's trace, where it wrote one, becomes .json.gz; → sha256 of what it was."""
+    trace = log_dir / "mlperf_log_trace.json"
+    if not trace.exists() or not trace.stat().st_size:
+        return None
+    content = trace.read_bytes()
+    trace.with_name(trace.name + ".gz").write_bytes(gzip.compress(content, mtime=0))
+    trace.unlink()
+    return hashlib.sha256(content).hexdigest()
 
 
 def _not_measured(request: Request, reason: str) -> Result:

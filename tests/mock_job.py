@@ -13,8 +13,18 @@ from sut.contract import Workload
 SAMPLES, WIDTH, VOCABULARY = 16, 6, 300
 
 
-def make(directory: Path, *, scenario: str = "Offline", test: str = "performance", batch: int = 4, task: str = "predict",
-         milliseconds: int = 300, calibration: dict[str, float] | None = None, reference: Path | None = None, **options: Any) -> Job:
+def make(
+    directory: Path,
+    *,
+    scenario: str = "Offline",
+    test: str = "performance",
+    batch: int = 4,
+    task: str = "predict",
+    milliseconds: int = 300,
+    calibration: dict[str, float] | None = None,
+    reference: Path | None = None,
+    **options: Any,
+) -> Job:
     """`options`: the mock's own, with _ for -."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, rows, seed in (("inputs.npz", SAMPLES, 0), ("synthetic.npz", SAMPLES + 1, 1)):
@@ -22,11 +32,36 @@ def make(directory: Path, *, scenario: str = "Offline", test: str = "performance
     log_dir = directory / "raw" / test
     log_dir.mkdir(parents=True)
     config: dict[str, Any] = {"model": {"vocab_size": VOCABULARY}, "prompt_buckets": [WIDTH], "new_token_buckets": [4]}
-    workload = Workload("bert" if task == "predict" else "mistral", task, config, Path("none"), "float32", batch, "cpu", None, "eager",
-                        {k.replace("_", "-"): v for k, v in options.items()})
-    return Job("mock", "any", workload, scenario, test, "mock-tiny", ("logits",) if task == "predict" else ("tokens",), directory / "inputs.npz",
-               directory / "synthetic.npz", 1, Limits(milliseconds, 1, SAMPLES, calibration_seconds=0.1), log_dir, log_dir / "no-audit.config",
-               reference, 4 if task == "generate" else 0, calibration)
+    workload = Workload(
+        "bert" if task == "predict" else "mistral",
+        task,
+        config,
+        Path("none"),
+        "float32",
+        batch,
+        "cpu",
+        None,
+        "eager",
+        {k.replace("_", "-"): v for k, v in options.items()},
+    )
+    return Job(
+        "mock",
+        "any",
+        workload,
+        scenario,
+        test,
+        "mock-tiny",
+        ("logits",) if task == "predict" else ("tokens",),
+        directory / "inputs.npz",
+        directory / "synthetic.npz",
+        1,
+        Limits(milliseconds, 1, SAMPLES, calibration_seconds=0.1),
+        log_dir,
+        log_dir / "no-audit.config",
+        reference,
+        4 if task == "generate" else 0,
+        calibration,
+    )
 
 
 def arrays(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
@@ -36,5 +71,8 @@ def arrays(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
     if task == "predict":
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
     lengths = np.array([WIDTH, *rng.integers(1, WIDTH + 1, rows - 1)], np.int32)
-    return {"input_ids": ids * (np.arange(WIDTH) < lengths[:, None]), "prompt_length": lengths,
-            "max_new_tokens": np.array([4, *rng.integers(1, 5, rows - 1)], np.int32)}
+    return {
+        "input_ids": ids * (np.arange(WIDTH) < lengths[:, None]),
+        "prompt_length": lengths,
+        "max_new_tokens": np.array([4, *rng.integers(1, 5, rows - 1)], np.int32),
+    }

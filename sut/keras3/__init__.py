@@ -1,0 +1,1 @@
+"""Keras 3 with KerasHub, on the backend KERAS_BACKEND names."""

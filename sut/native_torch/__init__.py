@@ -1,0 +1,1 @@
+"""PyTorch with Hugging Face Transformers."""

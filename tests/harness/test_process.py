@@ -59,7 +59,9 @@ def test_an_interpreter_that_cannot_start_is_told_with_its_exit_code(tmp_path):
 def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
     """A worker that beats with a limit of one second, starts a child of its own, and stops."""
     stuck = tmp_path / "python"
-    stuck.write_text(f"#!{sys.executable}\n" + textwrap.dedent(f"""
+    stuck.write_text(
+        f"#!{sys.executable}\n"
+        + textwrap.dedent(f"""
         import subprocess, sys, time, json, pathlib
         sys.path.insert(0, {str(ROOT)!r})
         from scenarios.heartbeat import Heartbeat
@@ -69,7 +71,8 @@ def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         (log_dir / "child").write_text(str(child.pid))
         time.sleep(600)
-        """))
+        """)
+    )
     stuck.chmod(0o755)
     job = mock_job.make(tmp_path / "run")
     start = time.monotonic()
@@ -101,7 +104,7 @@ import sys, pathlib
 from harness import process
 from scenarios.job import read_job, write_json
 from tests import mock_job
-process.run(read_job(pathlib.Path({str(job.log_dir / 'given.json')!r})), sys.executable, {{}}, lambda beat: None)
+process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
 """
     from scenarios.job import write_json
 

@@ -66,8 +66,12 @@ def test_generated_rows_are_cut_to_their_own_count(tmp_path):
 def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
     write_json(job.log_dir / "job.json", job)
-    done = subprocess.run([sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(job.log_dir / "job.json")], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(job.log_dir / "job.json")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
     assert not imported & {"harness", "compliance", "rich", "scipy", "jsonschema", "psutil", "torch", "jax", "keras"}
     assert json.loads((job.log_dir / "outcome.json").read_text())["status"] == "ok"

@@ -1,0 +1,135 @@
+"""How far a SUT's answers are from the reference's: written once, used where a run is judged and where it is audited. numpy only."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Attributes:
+        value: in units of the standard deviation of the reference's logits; smaller is better, NaN never passes.
+        threshold: the largest value that passes.
+        passed: value and every limit of `detail` hold.
+        detail: what else was counted, and the other limits as `<name>_limit`.
+    """
+
+    metric: str
+    value: float
+    threshold: float
+    passed: bool
+    detail: Mapping[str, float]
+
+    def line(self) -> str:
+        """One line of JSON, floats to five significant digits; what is not finite becomes null."""
+        return json.dumps(_rounded(asdict(self)))
+
+
+def score(kind: str, answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
+          logits: np.ndarray | None) -> Accuracy:
+    """Judge the payloads of an accuracy run.
+
+    Args:
+        kind: `logits` or `tokens`.
+        answers: index in the query sample library → payload bytes.
+        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits (see scenarios.teacher).
+        tolerance: `logit_error`; for tokens also `regret` and `judged_fraction`.
+        logits: `tokens`: the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
+
+    Raises ValueError with one sentence where answers or reference are not what they must be, so that nothing can be said.
+    """
+    if kind not in _SCORES:
+        raise ValueError(f"there is no accuracy score `{kind}`; there are {', '.join(_SCORES)}")
+    needed = keys if kind == "logits" else ("tokens", "n_tokens", "top_ids", "top_logits", "logits")
+    if lacking := [k for k in needed if k not in reference]:
+        raise ValueError(f"the reference holds no {', '.join(lacking)}: make it again")
+    count = len(reference[keys[0]])
+    if missing := [i for i in range(count) if i not in answers]:
+        raise ValueError(f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the accuracy run is not complete")
+    if extra := sorted(set(answers) - set(range(count))):
+        raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
+    return _SCORES[kind](answers, reference, tolerance, keys, logits)
+
+
+def _score_logits(answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
+                  logits: np.ndarray | None) -> Accuracy:
+    expected = np.concatenate([reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1).astype(np.float64)
+    found = np.stack([_payload(answers, i, np.float32, expected.shape[1]) for i in range(len(expected))]).astype(np.float64)
+    error = _error(found, expected)
+    return Accuracy("logit_error", error, tolerance["logit_error"], error <= tolerance["logit_error"],
+                    {"samples": len(expected), "same_class_fraction": float(np.mean(found.argmax(1) == expected.argmax(1)))})
+
+
+def _score_tokens(answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
+                  logits: np.ndarray | None) -> Accuracy:
+    """Each row is judged up to and including its first divergence: behind it the two have different pasts and compare no more."""
+    if logits is None:
+        raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
+    counts = reference["n_tokens"].astype(int)
+    forced = np.arange(reference["logits"].shape[1]) < counts[:len(reference["logits"]), None]
+    if logits.shape != reference["logits"].shape:
+        raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
+    expected = reference["logits"][forced].astype(np.float64)
+    error = _error(logits[forced].astype(np.float64), expected)
+    rows = [_row(_payload(answers, i, np.int32), reference, i, int(counts[i])) for i in range(len(counts))]
+    wrong_counts = sum(r is None for r in rows)
+    equal, judged, regret = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
+    detail = {
+        "samples": len(rows), "tokens": int(counts.sum()), "rows_of_wrong_length": wrong_counts,
+        "equal_fraction": float(equal.sum() / counts.sum()), "judged_fraction": float(judged.sum() / counts.sum()),
+        "judged_fraction_limit": tolerance["judged_fraction"],
+        "regret": float(regret.max(initial=0) / expected.std()), "regret_limit": tolerance["regret"],
+    }
+    passed = (error <= tolerance["logit_error"] and detail["regret"] <= tolerance["regret"] and not wrong_counts
+              and detail["judged_fraction"] >= tolerance["judged_fraction"])
+    return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
+
+
+def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[int, int, float] | None:
+    """(tokens equal to the reference's, tokens judged, regret of the first that differs in logits); None: not `count` tokens.
+
+    The regret of a token beyond the candidates kept is at least that of the last of them.
+    """
+    if len(tokens) != count:
+        return None
+    same = tokens == reference["tokens"][row, :count]
+    if same.all():
+        return count, count, 0.0
+    first = int(np.argmin(same))
+    ids, values = reference["top_ids"][row, first], reference["top_logits"][row, first].astype(np.float64)
+    place = np.flatnonzero(ids == tokens[first])
+    return int(same.sum()), first + 1, float(values[0] - (values[place[0]] if len(place) else values[-1]))
+
+
+def _error(found: np.ndarray, expected: np.ndarray) -> float:
+    """Largest difference over the standard deviation of what is expected; NaN if anything found is not a number."""
+    spread = float(expected.std())
+    if not spread > 0:
+        raise ValueError("the reference's logits are all equal or not finite: nothing can be judged by them")
+    return float(np.abs(found - expected).max() / spread)
+
+
+def _payload(answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None) -> np.ndarray:
+    data = answers[index]
+    if len(data) % np.dtype(dtype).itemsize or (count is not None and len(data) != count * np.dtype(dtype).itemsize):
+        wanted = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
+        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {wanted}")
+    return np.frombuffer(data, dtype)
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value
+
+
+_SCORES: dict[str, Callable[..., Accuracy]] = {"logits": _score_logits, "tokens": _score_tokens}

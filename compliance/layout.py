@@ -1,0 +1,136 @@
+"""Which files stand where: the exact set of a scenario, whole logs, odd names. The directory is walked here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from compliance import files
+from compliance.check import Check, judge
+from compliance.rules import Rules
+from compliance.tree import Place, Subject, Test, folders
+
+_SUBMITTER_FOLDERS = ("systems", "src", "results", "documentation")
+
+
+def checks(s: Subject) -> list[Check]:
+    found = [
+        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name),
+        judge("no other files", _extra(s), "nothing that does not belong", source="A1", file=s.place.name),
+    ]
+    for test in s.tests:
+        detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
+        found.append(
+            judge(
+                f"{test.name} detail log",
+                _whole(test, s),
+                f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
+                source="A3",
+                file=detail,
+            )
+        )
+        found.append(
+            judge(
+                f"{test.name} summary",
+                [*test.summary.problems, *_contradictions(test, s.rules)],
+                "as the detail log has it",
+                source="C5",
+                file=summary,
+            )
+        )
+    return found
+
+
+def submitter_checks(place: Place, rules: Rules) -> list[Check]:
+    """Once for each submitter's folder."""
+    return [
+        judge(
+            "names and sizes",
+            _odd(place, rules),
+            "no link, hidden file, space, empty folder or file over 50 MB",
+            source="A1",
+            file=place.show(place.submitter_folder),
+        )
+    ]
+
+
+def _expected(s: Subject) -> Iterator[Path]:
+    layout, folder = s.rules.layout, s.place.folder
+    yield from (folder / name for name in layout.scenario_files)
+    yield from (folder / layout.performance / name for name in layout.performance_files)
+    yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
+
+
+def _missing(s: Subject) -> Iterator[str]:
+    for path in _expected(s):
+        size, fault = files.attempt(lambda p: p.stat().st_size, path)
+        if fault or not path.is_file() or not size:
+            yield f"{path.relative_to(s.place.folder).as_posix()} is {'missing' if fault else 'empty' if path.is_file() else 'no file'}"
+
+
+def _extra(s: Subject) -> Iterator[str]:
+    """Compliance tests are other people's business; the performance folder may hold LoadGen's other logs."""
+    layout, folder = s.rules.layout, s.place.folder
+    wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
+    wanted |= {parent for path in wanted for parent in path.parents}
+    for path in files.under(folder):
+        if path not in wanted and path.relative_to(folder).parts[0] not in layout.tolerated_scenario_entries:
+            yield f"{path.relative_to(folder).as_posix()} does not belong there"
+
+
+def _whole(test: Test, s: Subject) -> Iterator[str]:
+    yield from test.detail.problems
+    keys = s.rules.detail_keys
+    wanted = [key for part in ("common", test.name, s.place.scenario, f"{test.name}-{s.place.scenario}") for key in keys.get(part, ())]
+    if lacking := [key for key in wanted if key not in test.detail.values]:
+        yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
+    last = max((line for lines in test.detail.occurrences.values() for line in lines), key=lambda line: line.number, default=None)
+    if test.name == "performance" and last and last.key != "num_errors":
+        yield f"it ends with {last.key}; LoadGen ends with num_errors"
+
+
+def _contradictions(test: Test, rules: Rules) -> Iterator[str]:
+    """The summary of an accuracy run says only whether there were errors."""
+    if test.name == "accuracy":
+        if "Result is" in test.summary.values:
+            yield "it reports a result; the summary of an accuracy run does not"
+        return
+    found = test.summary.values
+    for label in ("Result is", "Scenario", "Mode", "Min latency (ns)", "samples_per_query", "qsl_rng_seed"):
+        if label not in found:
+            yield f"{label!r} is missing"
+    for label, key in rules.summary_labels.items():
+        if label in found and not _same(found[label], test.detail.get(key)):
+            yield f"{label!r} is {found[label]}; the detail log's {key} is {test.detail.get(key)}"
+
+
+def _same(text: str, value: object) -> bool:
+    """The summary rounds rates to two decimals and writes Yes or NO."""
+    if isinstance(value, bool):
+        return text in (("Yes", "1") if value else ("NO", "0"))
+    if isinstance(value, int):
+        return text == str(value)
+    if isinstance(value, float):
+        number, _ = files.attempt(lambda _: float(text), Path())
+        return number is not None and abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
+    return text == value
+
+
+def _odd(place: Place, rules: Rules) -> Iterator[str]:
+    base = place.submitter_folder
+    for path in files.under(base):
+        shown = path.relative_to(base).as_posix()
+        if path.is_symlink():
+            yield f"{shown} is a link"
+        elif path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
+            yield f"{shown}: hidden files, spaces and __pycache__ are not allowed"
+        elif path.is_dir() and not any(path.iterdir()):
+            yield f"{shown} is an empty folder"
+        elif path.is_file() and path.stat().st_size > rules.layout.largest_file_bytes:
+            yield f"{shown} has {path.stat().st_size >> 20} MB; at most {rules.layout.largest_file_bytes >> 20}"
+        elif len(path.relative_to(base).parts) == 1 and path.is_dir() and path.name not in _SUBMITTER_FOLDERS:
+            yield f"{shown} is none of {', '.join(_SUBMITTER_FOLDERS)}"
+    results = {system.name for system in folders(base / "results")}
+    for description in base.glob("systems/*.json"):
+        if description.stem not in results:
+            yield f"systems/{description.name} is of a system without results"

@@ -1,0 +1,201 @@
+"""The rules of a round, from compliance/rules/<round>.toml: frozen and validated. A new round is a new file and `CURRENT`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+CURRENT = "v6.1"
+_FOLDER = Path(__file__).parent / "rules"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """LoadGen's one number for a scenario: its key in the detail log."""
+
+    key: str
+    unit: str
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`counts`: whether the least count is of samples (Offline's one query holds them all) or of queries."""
+
+    min_duration_ms: int
+    least_count: int
+    capped_by_dataset: bool
+    percentile: float
+    counts: str
+    metric: Metric
+
+    def min_query_count(self, dataset_size: int) -> int:
+        return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """An official benchmark's row in the checkers' tables."""
+
+    performance_sample_count: int
+    dataset_size: int
+    equal_issue: bool
+    token_latencies: bool
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario."""
+
+    divisions: tuple[str, ...]
+    system: str
+    source: str
+    model_mapping: str
+    scenario: str
+    performance: str
+    accuracy: str
+    scenario_files: tuple[str, ...]
+    performance_files: tuple[str, ...]
+    accuracy_files: tuple[str, ...]
+    tolerated_performance_files: tuple[str, ...]
+    tolerated_scenario_entries: tuple[str, ...]
+    largest_file_bytes: int
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """A log longer than `limit_bytes` becomes its first and last `keep_bytes` with `joint` between."""
+
+    limit_bytes: int
+    keep_bytes: int
+    joint: str
+
+
+@dataclass(frozen=True)
+class EvidenceRule:
+    """What an execution must show; None: nothing is asked."""
+
+    min_graphs: int = 0
+    max_graphs: int | None = None
+    max_graph_breaks: int | None = None
+    max_new_graphs_while_measuring: int = 0
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    confidence: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Dates:
+    session_days: int
+    clock_tolerance_s: float
+
+
+@dataclass(frozen=True)
+class ConfKey:
+    """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf."""
+
+    requested: Mapping[str, str]
+    factor: float = 1.0
+
+    def logged_as(self, scenario: str) -> str | None:
+        return self.requested.get(scenario, self.requested.get("*"))
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One round.
+
+    Attributes:
+        seeds: `qsl_rng_seed`, `sample_index_rng_seed`, `schedule_rng_seed`.
+        wheel: the requirement this project installs.
+        versions: LoadGen's official versions of this round → the commit each logs.
+        file_sha1: version → {path: sha1} as it logs them.
+        user_conf: every key LoadGen reads.
+        detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all.
+        summary_labels: label in the summary → key in the detail log.
+    """
+
+    round: str
+    seeds: Mapping[str, int]
+    wheel: str
+    versions: Mapping[str, str]
+    file_sha1: Mapping[str, Mapping[str, str]]
+    scenarios: Mapping[str, Scenario]
+    benchmarks: Mapping[str, Benchmark]
+    layout: Layout
+    truncation: Truncation
+    evidence: Mapping[str, EvidenceRule]
+    early_stopping: EarlyStopping
+    dates: Dates
+    user_conf: Mapping[str, ConfKey]
+    detail_keys: Mapping[str, tuple[str, ...]]
+    summary_labels: Mapping[str, str]
+
+
+def rounds() -> list[str]:
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+@cache
+def load(round: str = CURRENT) -> Rules:
+    """Raises ValueError for an unknown round, and for a file that is not as this module wants it."""
+    if round not in rounds():
+        raise ValueError(f"round {round}: its rules are not here; there are {', '.join(rounds())}")
+    path = _FOLDER / f"{round}.toml"
+    with path.open("rb") as f:
+        data = tomllib.load(f)
+    try:
+        return _rules(data)
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"{path.name}: a field is missing, unknown or of another kind: {e}") from None
+
+
+def _rules(d: dict[str, Any]) -> Rules:
+    loadgen = d["loadgen"]
+    differences = loadgen.get("file_sha1_differences", {})
+    scenarios = {name: _scenario(s) for name, s in d["scenario"].items()}
+    return Rules(
+        d["round"],
+        d["seeds"],
+        loadgen["wheel"],
+        loadgen["versions"],
+        {version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
+        scenarios,
+        {name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
+        _made(Layout, d["layout"]),
+        _made(Truncation, d["truncation"]),
+        {name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
+        _made(EarlyStopping, d["early_stopping"]),
+        _made(Dates, d["dates"]),
+        {key: _conf_key(c) for key, c in d["user_conf"].items()},
+        {name: tuple(keys) for name, keys in d["detail"].items()},
+        d["summary"],
+    )
+
+
+def _scenario(d: dict[str, Any]) -> Scenario:
+    return Scenario(
+        d["min_duration_ms"], d["min_query_count"], d["capped_by_dataset"], d["percentile"], d["counts"], _made(Metric, d["metric"])
+    )
+
+
+def _conf_key(d: dict[str, Any]) -> ConfKey:
+    requested = d.get("requested", {})
+    return ConfKey({"*": requested} if isinstance(requested, str) else requested, float(d.get("factor", 1.0)))
+
+
+def _made(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass of TOML values, lists as tuples, each of the annotated kind where that is a plain one."""
+    plain = {"int": int, "str": str, "bool": bool, "float": float}
+    for f in fields(kind):
+        want = plain.get(str(f.type))
+        if f.name in values and want and type(values[f.name]) is not want:
+            raise TypeError(f"{kind.__name__}.{f.name} = {values[f.name]!r} is no {f.type}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

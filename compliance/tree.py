@@ -1,0 +1,176 @@
+"""What lies where: the scenarios of a submission tree or a run directory, and everything read from one of them, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from compliance import files, logs
+from compliance.rules import Rules
+
+T = TypeVar("T")
+
+TESTS = ("performance", "accuracy")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One scenario's folder.
+
+    Attributes:
+        root: the audited directory, which names in findings are relative to.
+        submitter_folder: <division>/<submitter>.
+        run: the run directory around it, with record.json and raw/; None: a bare submission.
+    """
+
+    root: Path
+    division: str
+    submitter_folder: Path
+    system: str
+    benchmark: str
+    scenario: str
+    folder: Path
+    run: Path | None
+
+    @property
+    def name(self) -> str:
+        return self.show(self.folder)
+
+    def show(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+
+    def raw(self, test: str) -> Path | None:
+        return self.run and self.run / "raw" / test
+
+
+@dataclass(frozen=True)
+class Test:
+    """One LoadGen test. What could not be read is empty, and `problems` of it (or `faults` by file name) says why.
+
+    Attributes:
+        folder: in the submission tree.
+        detail, summary: of the tree.
+        user_conf: the one this test ran with: raw/<test>/user.conf, else the tree's.
+        outcome, job: raw/<test>/outcome.json and job.json; None without a run directory, or unreadable.
+    """
+
+    name: str
+    folder: Path
+    detail: logs.Detail
+    summary: logs.Summary
+    user_conf: str | None
+    outcome: dict[str, Any] | None
+    job: dict[str, Any] | None
+    faults: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything the checks of one scenario need. `faults`: file name → why it could not be read."""
+
+    place: Place
+    rules: Rules
+    performance: Test
+    accuracy: Test
+    record: dict[str, Any] | None
+    system: dict[str, Any] | None
+    measurements: dict[str, Any] | None
+    mapping: dict[str, Any] | None
+    accuracy_text: str | None
+    faults: dict[str, str]
+
+    @property
+    def tests(self) -> tuple[Test, Test]:
+        return self.performance, self.accuracy
+
+    @property
+    def official(self) -> str | None:
+        """The official benchmark this one is, or is mapped to."""
+        target = (self.mapping or {}).get(self.place.benchmark, self.place.benchmark)
+        return target if isinstance(target, str) else None
+
+    def recorded(self, *keys: str) -> Any:
+        """A value of record.json, None where it is not there."""
+        value: Any = self.record
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+def places(directory: Path, rules: Rules) -> list[Place]:
+    """The scenarios of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
+    if directory.name in rules.layout.divisions and not _divisions(directory, rules):
+        divisions, around = [directory], directory.parent
+    else:
+        divisions, around = _divisions(directory, rules), directory
+    run = around if (around / "record.json").exists() or (around / "raw").exists() else None
+    return [place for division in divisions for place in _division(around, division, rules, run)]
+
+
+def _divisions(directory: Path, rules: Rules) -> list[Path]:
+    return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
+
+
+def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[Place]:
+    """A scenario is a folder three below results/; names compare without case, as the official checker does."""
+    known = {name.lower(): name for name in rules.scenarios}
+    for submitter in folders(division):
+        for system in folders(submitter / "results"):
+            for benchmark in folders(system):
+                for folder in folders(benchmark):
+                    scenario = known.get(folder.name.lower(), folder.name)
+                    yield Place(root, division.name, submitter, system.name, benchmark.name, scenario, folder, run)
+
+
+def folders(path: Path) -> list[Path]:
+    listed, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
+    return listed or []
+
+
+def read(place: Place, rules: Rules) -> Subject:
+    faults: dict[str, str] = {}
+
+    def take(reader: Callable[[Path], T], path: Path) -> T | None:
+        value, fault = files.attempt(reader, path)
+        if fault:
+            faults[place.show(path)] = fault
+        return value
+
+    layout, base = rules.layout, place.submitter_folder
+    mapping_path = base / layout.model_mapping
+    return Subject(
+        place,
+        rules,
+        _test("performance", place.folder / layout.performance, place),
+        _test("accuracy", place.folder / layout.accuracy, place),
+        take(files.json_object, place.run / "record.json") if place.run else None,
+        take(files.json_object, base / layout.system.format(system=place.system)),
+        take(files.json_object, place.folder / "measurements.json"),
+        take(files.json_object, mapping_path) if place.division == "open" or mapping_path.exists() else None,
+        take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
+        faults,
+    )
+
+
+def _test(name: str, folder: Path, place: Place) -> Test:
+    faults: dict[str, str] = {}
+    detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
+    summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
+    raw = place.raw(name)
+    conf, faults["user.conf"] = files.attempt(files.text, (raw or place.folder) / "user.conf")
+    outcome, job = None, None
+    if raw:
+        outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
+        job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
+    return Test(
+        name,
+        folder,
+        detail or logs.Detail({}, {}, (), (), (fault,)),
+        summary or logs.Summary({}, "", (summary_fault,)),
+        conf,
+        outcome,
+        job,
+        {file: why for file, why in faults.items() if why},
+    )

@@ -1,0 +1,139 @@
+"""Models are data: one TOML each, read into frozen values. A new model of a known family is a new file here and nothing else."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+_HERE = Path(__file__).parent
+_ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One row of a model's weight table, before its dimensions are known.
+
+    Attributes:
+        name: the native library's name; `{layer}` stands for each of num_hidden_layers.
+        shape: each axis a product of configuration keys ("num_attention_heads*head_dim").
+        mean, std: of the normal distribution it is drawn from.
+        gain: if not None, std = gain / sqrt(last axis), which keeps a product's scale at every width.
+    """
+
+    name: str
+    shape: tuple[str, ...]
+    mean: float = 0.0
+    std: float = 0.0
+    gain: float | None = None
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a checkpoint: every dimension known."""
+
+    name: str
+    shape: tuple[int, ...]
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True)
+class Size:
+    """Attributes:
+    summary: its dimensions in one line.
+    precision: the default, and the precision of the stored file.
+    batch_size: default of each scenario.
+    sequence_length: predict; 0 else. prompt_length, new_tokens: generate; 0 else.
+    config: exactly what stands in the checkpoint's config.json.
+    tensors: the checkpoint, in file order.
+    """
+
+    name: str
+    summary: str
+    precision: str
+    batch_size: Mapping[str, int]
+    config: Mapping[str, Any]
+    tensors: tuple[Tensor, ...]
+    sequence_length: int = 0
+    prompt_length: int = 0
+    new_tokens: int = 0
+
+    @cached_property
+    def parameters(self) -> int:
+        return sum(math.prod(t.shape) for t in self.tensors)
+
+    def weight_bytes(self, precision: str) -> int:
+        """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""
+        return self.parameters * _ITEM_BYTES[precision]
+
+
+@dataclass(frozen=True)
+class Model:
+    """Attributes:
+    family: which SUT file serves it (`bert`, `causal_lm`).
+    task: `predict` or `generate`.
+    benchmark: round → the official benchmark it is mapped to.
+    classes: framework → class name there.
+    answer_keys: of `to_host`, in payload order.
+    score: function of compliance.accuracy: `logits` or `tokens`.
+    tolerance: precision → its named limits.
+    logits_rows: rows whose teacher-forced logits are compared (generate).
+    """
+
+    name: str
+    family: str
+    task: str
+    benchmark: Mapping[str, str]
+    classes: Mapping[str, str]
+    answer_keys: tuple[str, ...]
+    score: str
+    tolerance: Mapping[str, Mapping[str, float]]
+    logits_rows: int
+    sizes: Mapping[str, Size]
+    weights: tuple[Weight, ...]
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in _HERE.glob("*.toml"))
+
+
+def load(name: str) -> Model:
+    """Raises KeyError for a name that is not in `names()`."""
+    if name not in names():
+        raise KeyError(name)
+    data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data["weights"])
+    sizes = {key: _size(key, value, data["config"], weights) for key, value in data["size"].items()}
+    answer = data["answer"]
+    return Model(
+        name,
+        data["family"],
+        data["task"],
+        data["benchmark"],
+        data["classes"],
+        tuple(answer["keys"]),
+        answer["score"],
+        answer["tolerance"],
+        answer.get("logits_rows", 0),
+        sizes,
+        weights,
+    )
+
+
+def _size(name: str, data: dict[str, Any], common: Mapping[str, Any], weights: Sequence[Weight]) -> Size:
+    config = {**common, **data.pop("config")}
+    layers = range(config["num_hidden_layers"])
+    # Row by row of the table, all layers of a row together: no reader depends on the order, and the streamed file needs no second pass.
+    tensors = tuple(_tensor(w, n, config) for w in weights for n in (layers if "{layer}" in w.name else layers[:1]))
+    return Size(name=name, config=config, tensors=tensors, **data)
+
+
+def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:
+    shape = tuple(math.prod(int(config[key]) for key in axis.split("*")) for axis in weight.shape)
+    std = weight.std if weight.gain is None else weight.gain / math.sqrt(shape[-1])
+    return Tensor(weight.name.replace("{layer}", str(layer)), shape, weight.mean, std)

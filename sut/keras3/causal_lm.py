@@ -1,0 +1,54 @@
+"""Language models of KerasHub, generating greedily. The measured call is `generate`, one compiled loop for each shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sut import padding
+from sut.contract import Batch, Evidence, Workload
+from sut.keras3 import runtime
+
+
+class CausalLM:
+    in_flight, streams_tokens = 1, False  # generate copies to the host, once, at its end
+
+    def __init__(self, model: Any, workload: Workload):
+        self.model, self.config = model, workload.config
+
+    def prepare(self, inputs: Batch) -> Batch:
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, Batch]:
+        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends."""
+        prompt, new = padding.shape(batch, self.config)
+        ids = np.zeros((len(batch["input_ids"]), prompt + new), np.int32)
+        ids[:, :prompt] = batch["input_ids"][:, :prompt]
+        mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
+        sequences = self.model.generate({"token_ids": ids, "padding_mask": mask}, stop_token_ids=None)["token_ids"]
+        return sequences, batch
+
+    def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
+        """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
+        sequences, batch = outputs
+        _, new = padding.shape(batch, self.config)
+        columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
+        tokens = np.take_along_axis(sequences, columns, axis=1)
+        return {"tokens": np.ascontiguousarray(tokens, np.int32), "n_tokens": batch["max_new_tokens"].astype(np.int32)}
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
+        return np.asarray(self.model.predict_on_batch(inputs), np.float32)
+
+    def synchronise(self) -> None:
+        runtime.synchronise(self.model)
+
+    def evidence(self) -> Evidence:
+        return runtime.evidence(self.model, f"{type(self.model).__name__}.generate", "compiled_generate_function")
+
+
+def load(workload: Workload) -> CausalLM:
+    model = runtime.load_model(workload)
+    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=True)
+    return CausalLM(model, workload)

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness import environments
+
+CACHE = environments.ROOT / ".cache"
+
+
+@pytest.fixture(scope="session")
+def interpreter() -> Callable[[str], Path]:
+    """name of an environment → its interpreter, made from its lock on first use; `core` is the one that runs the tests."""
+
+    def ensure(name: str) -> Path:
+        if name == "core":
+            return Path(sys.executable)
+        return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
+
+    return ensure

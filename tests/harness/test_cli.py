@@ -1,0 +1,165 @@
+"""The command line as a user meets it: run.sh in a process of its own, exit codes, one sentence for each mistake."""
+
+import json
+import subprocess
+import time
+
+import jsonschema
+import pytest
+
+from harness.environments import ROOT
+
+
+def run_sh(*arguments, cwd=ROOT, timeout=120):
+    return subprocess.run([ROOT / "run.sh", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def mock(out, *arguments, scenario="SingleStream"):
+    return run_sh("--sut", "mock", "--scenario", scenario, "--model", "bert", "--load-seconds", "0.5", "--out", out, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["--sut", "keras3-jacks", "--scenario", "Offline", "--model", "mistral"],
+            "--sut keras3-jacks: unknown (did you mean keras3-jax?)",
+        ),
+        (["--sut", "mock", "--scenario", "Offlin", "--model", "bert"], "did you mean Offline?"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "mistrl"], "did you mean mistral?"),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--size", "huge"],
+            "--size huge: unknown; there are tiny, base, full",
+        ),
+        (["--sut", "mock", "--scenario", "Offline"], "the following arguments are required: --model"),
+        (["--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--batch-size", "8"], "SingleStream issues one sample a query"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--batch-size", "0"], "--batch-size 0: at least 1"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--dataset", "nowhere.txt"], "nowhere.txt: there is no such file"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latancy-ms=2"], "did you mean latency-ms?"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latency-ms=fast"], "the value is a float"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--precision", "bfloat16"], "the mock computes in float32"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--device", "cuda"], "mock runs on cpu"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"], "names a folder"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"], "models that predict"),
+        (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
+        (["audit", "nowhere"], "there is no such directory"),
+        (["audit", ".", "--level", "gold"], "--level gold: unknown; there are quick, valid"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words):
+    done = run_sh(*arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+def test_an_output_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    done = mock(tmp_path / "file")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr and "choose a directory" in done.stderr
+
+
+def test_a_cell_is_measured_audited_and_told(tmp_path):
+    done = mock(tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    schema = json.loads((ROOT / "compliance/schemas/result.json").read_text())
+    jsonschema.validate(document, schema)
+    cell = document["cells"][0]
+    assert (cell["status"], cell["reason"], cell["levels"]) == ("ok", "", ["quick"])
+    assert cell["loadgen"] == "VALID"
+    assert cell["metric"]["value"] == pytest.approx(1.0, rel=0.5)  # the mock's millisecond
+    assert cell["accuracy"]["passed"]
+    assert not cell["ranked"]
+    assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
+    audited = run_sh("audit", cell["directory"], "--json")
+    assert audited.returncode == 0
+    assert {c["outcome"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
+    assert run_sh("audit", cell["directory"], "--level", "valid").returncode == 1  # half a second is not ten minutes
+
+
+def test_the_same_command_again_is_a_new_measurement(tmp_path):
+    first, second = (json.loads(mock(tmp_path, "--json").stdout)["cells"][0]["directory"] for _ in range(2))
+    assert (first[-7:], second[-7:]) == ("quick-1", "quick-2")
+
+
+def test_a_failed_test_is_told_and_the_same_command_goes_on_where_it_stopped(tmp_path):
+    """The first attempt fails in the accuracy test; the performance test it had made is kept."""
+    given = ("--sut-option", "raise-at=2000")
+    failed = mock(tmp_path, *given, scenario="Offline")
+    assert failed.returncode == 1
+    assert "told to raise" in failed.stdout
+    run = next(tmp_path.rglob("quick-1"))
+    assert (run / "raw/performance/worker.log").exists()
+    assert json.loads((run / "result.json").read_text())["status"] == "error"
+    again = mock(tmp_path, *given, scenario="Offline")
+    assert (run / "raw/performance.attempt-1/worker.log").exists()
+    assert "quick-2" not in again.stdout
+
+
+def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):
+    done = mock(tmp_path, "--json", "--sut-option", "wrong=swap-rows", "--batch-size", "4", scenario="Offline")
+    cell = json.loads(done.stdout)["cells"][0]
+    assert done.returncode == 1
+    assert (cell["status"], cell["cause"]) == ("invalid", "accuracy")
+    assert not cell["accuracy"]["passed"]
+
+
+def test_a_users_prompts_are_measured_all(tmp_path):
+    (tmp_path / "prompts.jsonl").write_text('{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "and another one"}\n')
+    done = run_sh(
+        "--sut",
+        "mock",
+        "--scenario",
+        "Offline",
+        "--model",
+        "mistral",
+        "--load-seconds",
+        "0.3",
+        "--out",
+        "out",
+        "--json",
+        "--dataset",
+        "prompts.jsonl",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    cell = json.loads(done.stdout)["cells"][0]
+    assert cell["status"] == "ok"
+    assert cell["cell"]["dataset"] != "synthetic"
+    assert (tmp_path / "out").exists()
+    assert cell["metrics"]["tokens_per_second"] / cell["metrics"]["samples_per_second"] == pytest.approx((3 + 45) / 2)
+
+
+def test_a_dry_run_makes_nothing(tmp_path):
+    done = mock(tmp_path / "out", "--dry-run", "--mode", "valid", "--cache", tmp_path / "cache")
+    assert done.returncode == 0
+    assert "10833" in done.stdout and "600" in done.stdout
+    assert not (tmp_path / "out").exists() and not (tmp_path / "cache").exists()
+
+
+def test_list_and_help_import_no_framework_and_are_quick():
+    for arguments in (["list"], ["--help"], ["list", "--json"]):
+        start = time.monotonic()
+        done = run_sh(*arguments)
+        assert done.returncode == 0
+        assert time.monotonic() - start < 10  # a hang, not a speed: that is measured, not asserted
+    assert {s["name"] for s in json.loads(done.stdout)["suts"]} >= {"mock", "keras3-jax", "native-torch-eager"}
+
+
+def test_doctor_names_every_thing_it_looks_at():
+    done = run_sh("doctor", "--json")
+    checks = json.loads(done.stdout)["checks"]
+    assert {c["name"] for c in checks} >= {
+        "interpreter",
+        "C++ compiler",
+        "disk",
+        "memory",
+        "frequency scaling",
+        "other load",
+        "accelerator",
+    }
+    assert done.returncode == (1 if any(c["outcome"] == "FAIL" for c in checks) else 0)
