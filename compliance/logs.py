@@ -162,7 +162,7 @@ def read_summary(path: Path) -> Summary:
 
 def read_accuracy(path: Path) -> Answers:
     """The untruncated log: one JSON array, one row a line. Raises OSError."""
-    problems, payloads, seq_ids = _Problems(), {}, []  # type: ignore[var-annotated]
+    problems, payloads, seq_ids = _Problems(), {}, []
     opened = closed = False
     previous_comma = True
     for number, text in _lines(path, problems):

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, ValidationError
 
 from compliance import files
 from compliance.check import Check, judge, manual, not_applicable
@@ -41,7 +41,14 @@ def checks(s: Subject) -> list[Check]:
 def faults_of(value: Any, schema: str) -> list[str]:
     """Each violation as one sentence, the first twenty."""
     errors = sorted(_validator(schema).iter_errors(value), key=lambda e: list(map(str, e.absolute_path)))
-    return [f"{'.'.join(map(str, e.absolute_path)) or 'the document'}: {e.message[:160]}" for e in errors[:20]]
+    return [_sentence(e) for e in errors[:20]]
+
+
+def _sentence(error: ValidationError) -> str:
+    """A schema's own description says more than "does not match"."""
+    where = ".".join(map(str, error.absolute_path)) or "the document"
+    rule = error.schema.get("description") if isinstance(error.schema, dict) else None
+    return f"{where}: {error.message[:160]}" + (f" ({rule})" if rule and error.absolute_path else "")
 
 
 @cache

@@ -194,7 +194,10 @@ def _single_stream(d: Detail) -> Iterator[str]:
     if d.get("effective_sample_concatenate_permutation") and whole > 0:
         least, slack = (max(least, 2 * duration_ms * 1e6 / latency_ns) // whole + 1) * whole, whole
     if abs(queries - least) > slack or samples != 1 or least_samples != queries:
-        yield f"effective_min_query_count is {queries} of {samples} sample(s), min_sample_count {least_samples}; those requested make {least:g}"
+        yield (
+            f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; those requested "
+            f"make {least:g}"
+        )
 
 
 def _sample_set(test: Test, s: Subject) -> Iterator[str]:

@@ -86,18 +86,16 @@ def test_the_same_command_again_is_a_new_measurement(tmp_path):
     assert (first[-7:], second[-7:]) == ("quick-1", "quick-2")
 
 
-def test_a_failed_test_is_told_and_the_same_command_goes_on_where_it_stopped(tmp_path):
-    """The first attempt fails in the accuracy test; the performance test it had made is kept."""
-    given = ("--sut-option", "raise-at=2000")
-    failed = mock(tmp_path, *given, scenario="Offline")
-    assert failed.returncode == 1
-    assert "told to raise" in failed.stdout
+def test_a_failed_test_is_told_and_the_same_command_tries_it_again_in_the_same_place(tmp_path):
+    failed, again = (mock(tmp_path, "--sut-option", "raise-at=100", scenario="Offline") for _ in range(2))
+    for done in (failed, again):
+        assert done.returncode == 1
+        assert "RuntimeError: told to raise at batch 100" in done.stdout
+        assert "the same command goes on from here" in done.stdout
     run = next(tmp_path.rglob("quick-1"))
-    assert (run / "raw/performance/worker.log").exists()
     assert json.loads((run / "result.json").read_text())["status"] == "error"
-    again = mock(tmp_path, *given, scenario="Offline")
-    assert (run / "raw/performance.attempt-1/worker.log").exists()
-    assert "quick-2" not in again.stdout
+    assert "Traceback" in (run / "raw/performance.attempt-1/worker.log").read_text()
+    assert not list(tmp_path.rglob("quick-2"))
 
 
 def test_wrong_answers_are_invalid_and_cost_exit_code_1(tmp_path):

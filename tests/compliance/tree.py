@@ -1,0 +1,201 @@
+"""A good run directory of the mock SUT: real LoadGen logs from the real worker, and the tree around them. And what mutations of it need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import accuracy, logs, rules
+from scenarios import job as jobs
+from scenarios import teacher
+from scenarios.job import Job, Limits
+from scenarios.qsl import Qsl
+from sut import mock
+from sut.contract import Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+SUBMITTER, SYSTEM = "nobody", "a-machine-mock"
+_WIDTH, _VOCABULARY, _NEW, _LOGITS_ROWS = 8, 1000, 4, 4
+# 256 answers make a log longer than the truncation limit, 32 do not.
+_SAMPLES = {"predict": 256, "generate": 32}
+_MODEL = {"predict": ("bert", "bert-99"), "generate": ("mistral", "llama3.1-8b-edge")}
+_TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3, "regret": 1e-3, "judged_fraction": 0.9}}
+_CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
+
+
+def build(directory: Path, scenario: str = "Offline", task: str = "predict") -> Path:
+    """Two worker processes of about a second."""
+    directory.mkdir(parents=True)
+    model, official = _MODEL[task]
+    for name, rows, seed in (("inputs.npz", _SAMPLES[task], 0), ("synthetic.npz", 33, 1)):
+        np.savez(directory.parent / f"{directory.name}-{name}", **_inputs(task, rows, seed))
+    batch = 4 if scenario == "Offline" else 1
+    workload = Workload(model, task, _CONFIG, Path("none"), "float32", batch, "cpu", None, "eager", {})
+    answer = ("logits",) if task == "predict" else ("tokens",)
+    inputs = directory.parent / f"{directory.name}-inputs.npz"
+    reference = _reference(directory, workload, inputs)
+    for test in ("performance", "accuracy"):
+        _run(Job("mock", "any", workload, scenario, test, f"{model}-tiny", answer, inputs, directory.parent / f"{directory.name}-synthetic.npz", 1,
+                 Limits(300, 1, _SAMPLES[task], task == "generate", 0.1), directory / "raw" / test, directory / "no-audit.config", reference,
+                 _LOGITS_ROWS if task == "generate" else 0))
+    record = _record(directory, scenario, task, batch, inputs)
+    _write(directory / "record.json", record)
+    _submit(directory, record)
+    return directory
+
+
+def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
+    ids = np.random.default_rng(seed).integers(3, _VOCABULARY, (rows, _WIDTH)).astype(np.int32)
+    if task == "predict":
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    return {"input_ids": ids, "prompt_length": np.full(rows, _WIDTH, np.int32), "max_new_tokens": np.full(rows, _NEW, np.int32)}
+
+
+def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
+    sut = mock.load(workload)
+    qsl = Qsl(inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    path = directory / "reference.npz"
+    teacher.write_reference(path, sut, qsl.arrays, [qsl.batch(range(i, i + 32), 32) for i in range(0, qsl.count, 32)], 32, _LOGITS_ROWS)
+    return path
+
+
+def _run(job: Job) -> None:
+    job.log_dir.mkdir(parents=True)
+    jobs.write_json(job.log_dir / "job.json", job)
+    done = subprocess.run([sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json")], cwd=ROOT, capture_output=True, text=True)
+    outcome = json.loads((job.log_dir / "outcome.json").read_text())
+    assert outcome["status"] == "ok", (outcome["reason"], done.stderr)
+
+
+def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
+    model, official = _MODEL[task]
+    count = _SAMPLES[task]
+    return {
+        "schema": "record-1",
+        "cell": {"sut": "mock", "model": model, "size": "tiny", "task": task, "scenario": scenario, "precision": "float32", "batch_size": batch,
+                 "device": "cpu", "seq_len": None, "dataset": "synthetic", "weights": "seeded", "options": {}},
+        "mode": "quick", "round": rules.CURRENT, "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
+        "benchmark": {"name": f"{model}-tiny", "official": official}, "family": "any", "execution": "eager",
+        "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
+        "accuracy": {"score": "logits" if task == "predict" else "tokens", "keys": ["logits" if task == "predict" else "tokens"],
+                     "tolerance": _TOLERANCE[task]},
+        "digests": {"weights": "0" * 64, "weights_source": "seeded", "inputs": sha256(inputs), "reference": sha256(directory / "reference.npz")},
+        "machine": {"cpu": "a processor"}, "git": {"revision": None, "dirty": None},
+        "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": {}},
+        "new_tokens_per_sample": _NEW if task == "generate" else None,
+    }
+
+
+def _submit(run: Path, record: Mapping[str, Any]) -> None:
+    """A small writer of the v6.1 tree."""
+    name, cell = record["benchmark"]["name"], record["cell"]
+    base = run / "open" / SUBMITTER
+    scenario = base / "results" / SYSTEM / name / cell["scenario"]
+    for test, folder in (("performance", scenario / "performance" / "run_1"), ("accuracy", scenario / "accuracy")):
+        folder.mkdir(parents=True)
+        for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
+            (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
+    (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
+    (scenario / "README.md").write_text("How to repeat it.\n")
+    _write(scenario / "measurements.json", {"input_data_types": "int32", "retraining": "no", "starting_weights_filename": "none",
+                                            "weight_data_types": "float32", "weight_transformations": "none"})
+    _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
+    (base / "systems").mkdir()
+    _write(base / "systems" / f"{SYSTEM}.json", _system())
+    (base / "src" / name).mkdir(parents=True)
+    (base / "src" / name / "README.md").write_text("The source.\n")
+    resubmit_answers(run)
+
+
+def _system() -> dict[str, str]:
+    from compliance import metadata
+
+    required = json.loads((Path(metadata.__file__).parent / "schemas" / "system.json").read_text())["required"]
+    return dict.fromkeys(required, "N/A") | {"division": "open", "submitter": SUBMITTER, "status": "rdi", "system_type": "edge",
+                                            "number_of_nodes": "1", "accelerators_per_node": "0", "host_processors_per_node": "1"}
+
+
+def resubmit_answers(run: Path) -> None:
+    """accuracy.txt and the truncated log, made again from raw/."""
+    record, whole = read_json(run / "record.json"), (run / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
+    with np.load(run / "reference.npz") as reference:
+        forced = run / "raw" / "accuracy" / "logits.npy"
+        judged = record["accuracy"]
+        found = accuracy.score(judged["score"], logs.read_accuracy(run / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads, dict(reference),
+                               judged["tolerance"], judged["keys"], np.load(forced) if forced.exists() else None)
+    target = scenario_folder(run) / "accuracy"
+    (target / "accuracy.txt").write_text(f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n")
+    short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
+    (target / "mlperf_log_accuracy.json").write_bytes(short)
+
+
+# What mutations are made of.
+
+
+def base(run: Path) -> Path:
+    return run / "open" / SUBMITTER
+
+
+def scenario_folder(run: Path) -> Path:
+    return next(p.parent for p in base(run).glob("results/*/*/*/accuracy"))
+
+
+def both(run: Path, test: str, name: str) -> list[Path]:
+    """The raw file and the submitted one: a forger changes both."""
+    folder = scenario_folder(run)
+    submitted = folder / name if name == "user.conf" else folder / ("performance/run_1" if test == "performance" else "accuracy") / name
+    return [run / "raw" / test / name, *([submitted] if name != "user.conf" or test == "performance" else [])]
+
+
+def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
+    for path in both(run, test, name):
+        before = path.read_text()
+        after = how(before)
+        assert after != before, f"the mutation of {name} changes nothing"
+        path.write_text(after)
+
+
+def detail(run: Path, test: str, **values: Any) -> None:
+    """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value; None removes the line."""
+    wanted = {key.replace("__", "."): value for key, value in values.items()}
+
+    def rewritten(line: str) -> str:
+        entry = json.loads(line.removeprefix(":::MLLOG "))
+        value = wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
+        entry["value"] = value(entry["value"]) if callable(value) else value
+        return ":::MLLOG " + json.dumps(entry) + "\n"
+
+    def how(text: str) -> str:
+        lines = [line for line in text.splitlines() if (wanted.get(_key(line), "kept")) is not None]
+        return "".join(rewritten(line) if _key(line) in wanted else line + "\n" for line in lines)
+
+    change(run, test, "mlperf_log_detail.txt", how)
+
+
+def _key(line: str) -> str:
+    return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
+
+
+def edit_json(path: Path, how: Callable[[Any], Any]) -> None:
+    value = read_json(path)
+    _write(path, how(value) or value)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,121 @@
+"""A cell in this process: resuming, races and what a full or broken run directory does."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness import cell, plan, run, rundir
+from harness.environments import EnvironmentFailure
+from harness.errors import UsageError
+from tests.conftest import CACHE
+
+
+def request(out: Path, **changes) -> plan.Request:
+    flags = {
+        "sut": "mock", "model": "bert", "scenario": "SingleStream", "mode": "quick", "size": None, "precision": None, "batch_size": None,
+        "seq_len": None, "dataset_file": None, "device": None, "out": out, "cache": CACHE, "python": None, "load_seconds": 0.3,
+        "submitter": "unofficial", "options": {}, "command": "./run.sh …",
+    }  # fmt: skip
+    return plan.resolve(**(flags | changes))
+
+
+class Reporter:
+    """Keeps what is said; `stop` interrupts the named test when it begins."""
+
+    def __init__(self, stop=None):
+        self.said, self.stop = [], stop
+
+    def say(self, text):
+        self.said.append(text)
+
+    def planned(self, test, found):
+        self.said.append(f"{test} planned: {found['samples']}")
+
+    def watch(self, what):
+        def seen(beat):
+            if what == self.stop:
+                raise KeyboardInterrupt
+
+        return seen
+
+
+@pytest.fixture
+def made_environment():
+    """The core environment is the one run.sh made; under pytest the same packages are in the development environment."""
+    from harness import environments
+
+    return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+
+
+def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
+    asked = request(tmp_path, load_seconds=1.5, options={"latency-ms": 20.0})  # an accuracy test long enough to be seen
+    with pytest.raises(KeyboardInterrupt):
+        run.run(asked, Reporter(stop="accuracy"), 0)
+    directory = next(tmp_path.rglob("quick-1"))
+    assert not (directory / "result.json").exists()
+    before = (directory / "raw/performance/mlperf_log_detail.txt").read_bytes()
+    reporter = Reporter()
+    found = run.run(asked, reporter, 0)
+    assert (found.status, found.reason, found.directory) == ("ok", "", str(directory))
+    assert "performance: kept from an earlier attempt" in reporter.said
+    assert (directory / "raw/performance/mlperf_log_detail.txt").read_bytes() == before
+
+
+def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment):
+    found = run.run(request(tmp_path), Reporter(), 0)
+    with rundir.opened(tmp_path, found.cell, "quick"), pytest.raises(EnvironmentFailure, match="another process measures this cell"):
+        run.run(request(tmp_path), Reporter(), 0)
+
+
+def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
+    from harness import result, submission
+
+    asked = request(tmp_path)
+    directory = Path(run.run(asked, Reporter(), 0).directory)
+    files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
+    shutil.rmtree(directory / "open")
+    submission.write(directory, asked.rules, asked.submitter)
+    assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
+    again = json.loads(json.dumps(run.asdict(result.derive(directory))))
+    assert again == json.loads((directory / "result.json").read_text())
+
+
+def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
+    found = run.run(request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0)
+    assert found.status == cell.Status.SKIPPED
+    assert "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available" in found.reason
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
+    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline").limits(5000)
+    assert (offline.min_duration_ms, offline.min_query_count, offline.equal_issue) == (600_000, 5000, True)
+    single = request(tmp_path, mode="valid").limits(10833)
+    assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (600_000, 64, False)
+
+
+def test_a_disk_without_room_for_the_run_is_said_first(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(rundir.os, "posix_fallocate", full)
+    with pytest.raises(EnvironmentFailure, match="No space left on device: free some space"):
+        run.run(request(tmp_path), Reporter(), 0)
+
+
+@pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
+def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkeypatch, gpus, size):
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(b), "1") for b in gpus])
+    asked = request(tmp_path, sut="keras3-jax", model="mistral")
+    assert asked.size.name == size
+    assert any(reason.startswith(f"size {size}: ") for reason in asked.reasons)
+    assert asked.device == ("cuda" if gpus else "cpu")
+
+
+def test_an_unwritable_output_is_a_usage_error(tmp_path, made_environment):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written"):
+        run.run(request(tmp_path / "file"), Reporter(), 0)
