@@ -64,17 +64,19 @@ def json_object(path: Path) -> dict[str, Any]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """Every array of an .npz; never a pickle."""
-    with np.load(path, allow_pickle=False) as found:
+    with path.open("rb") as f:  # np.load leaves the file open where the archive is damaged
+        found = np.load(f, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
             raise ValueError("not an .npz file")
         return dict(found)
 
 
 def array(path: Path) -> np.ndarray:
-    found = np.load(path, allow_pickle=False)
-    if not isinstance(found, np.ndarray):
-        raise ValueError("not an .npy file")
-    return found
+    with path.open("rb") as f:
+        found = np.load(f, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError("not an .npy file")
+        return found
 
 
 def sha256(path: Path) -> str:

@@ -8,6 +8,7 @@ STARTED_MONOTONIC_NS = time.monotonic_ns()  # before the heavier imports: the cl
 
 import argparse  # noqa: E402
 import difflib  # noqa: E402
+import errno  # noqa: E402
 import os  # noqa: E402
 import shlex  # noqa: E402
 import signal  # noqa: E402
@@ -55,13 +56,24 @@ def main(arguments: list[str]) -> int:
     except HarnessError as e:
         _error(str(e))
         return e.exit_code
-    except BrokenPipeError:
+    except BrokenPipeError:  # `| head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return 0
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _fault()
+        _error(
+            f"the disk is full ({e.filename or 'while writing'}): free some space, or choose another --out or --cache"
+        )
+        return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
-        traceback.print_exc()
-        _error("this is a fault of the harness: please report the traceback above with the command")
-        return 4
+        return _fault()
+
+
+def _fault() -> int:
+    traceback.print_exc()
+    _error("this is a fault of the harness: please report the traceback above with the command")
+    return 4
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

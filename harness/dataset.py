@@ -215,6 +215,6 @@ def _write(path: Path, arrays: Arrays) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         with partial.open("wb") as f:
-            np.savez(f, **arrays)
+            np.savez(f, allow_pickle=False, **arrays)
         partial.replace(path)
     return path

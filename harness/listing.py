@@ -13,6 +13,7 @@ from sut.registry import SUTS
 if TYPE_CHECKING:
     from harness.plan import Request  # it imports numpy, and `list` answers at once
 
+
 def gather(cache: Path, round_: str) -> dict[str, Any]:
     return {
         "suts": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import json
@@ -80,32 +81,49 @@ def _measure(
     reporter: Reporter,
 ) -> Result:
     (directory / "result.json").unlink(missing_ok=True)
+    try:
+        outcome = _run_tests(request, directory, record, job, known, environment, reporter)
+        rundir.release_reserve(directory)
+        if outcome.status == "ok":
+            submission.write(directory, request.rules, request.submitter)
+        found = result.derive(directory)
+    except OSError as e:
+        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        rundir.release_reserve(directory)
+        reason = f"the disk of {directory} is full: free some space or choose another --out; what was measured stays"
+        found = Result(Cell(**record["cell"]), request.mode, request.rules.round, str(directory), Status.ERROR, reason)
+    write_json(directory / "result.json", asdict(found))
+    return found
+
+
+def _run_tests(
+    request: Request,
+    directory: Path,
+    record: dict[str, Any],
+    job: Job,
+    known: reference.Reference,
+    environment: Environment,
+    reporter: Reporter,
+) -> Outcome:
+    """Both tests, the second only after a good first one; the record learns what each told. → the last outcome."""
     write_json(directory / "record.json", record)
     if known.path:
         shutil.copyfile(known.path, directory / "reference.npz")
-    calibration = None
     for test in TESTS:
-        job = replace(
-            job,
-            test=test,
-            log_dir=directory / "raw" / test,
-            audit_config=directory / "raw" / test / "no-audit.config",
-            calibration=calibration,
-        )
+        log_dir = directory / "raw" / test
+        job = replace(job, test=test, log_dir=log_dir, audit_config=log_dir / "no-audit.config")
         outcome = _run_test(job, environment, request, reporter)
         if outcome.status != "ok":
+            rundir.release_reserve(directory)
+            write_json(log_dir / "outcome.json", outcome)
             break
-        calibration = outcome.calibration
+        job = replace(job, calibration=outcome.calibration)
         record["environment"]["versions"] = dict(outcome.versions)
-        if trace := _compressed_trace(job.log_dir):
+        if trace := _compressed_trace(log_dir):
             record["digests"]["trace"] = trace
         write_json(directory / "record.json", record)
-    rundir.release_reserve(directory)
-    if outcome.status == "ok":
-        submission.write(directory, request.rules, request.submitter)
-    found = result.derive(directory)
-    write_json(directory / "result.json", asdict(found))
-    return found
+    return outcome
 
 
 def _run_test(job: Job, environment: Environment, request: Request, reporter: Reporter) -> Outcome:
@@ -124,11 +142,9 @@ def _run_test(job: Job, environment: Environment, request: Request, reporter: Re
         seen(beat)
 
     outcome = process.run(job, environment.python, request.spec.process_env, watch)
-    if outcome.status != "ok":
-        write_json(job.log_dir / "outcome.json", outcome)
-    elif not (job.log_dir / "mlperf_log_detail.txt").exists():
-        outcome = replace(outcome, status="error", reason=f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}")
-        write_json(job.log_dir / "outcome.json", outcome)
+    if outcome.status == "ok" and not (job.log_dir / "mlperf_log_detail.txt").exists():
+        reason = f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}"
+        return replace(outcome, status="error", reason=reason)
     return outcome
 
 

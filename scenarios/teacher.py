@@ -40,7 +40,7 @@ def write_reference(path: Path, sut: Inference, inputs: Batch, prepare_batches: 
     if "tokens" in answers:
         answers |= _candidates(sut, inputs, answers, batch_size, logits_rows)
     with path.open("wb") as f:
-        np.savez(f, **answers)
+        np.savez(f, allow_pickle=False, **answers)
 
 
 def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> np.ndarray:

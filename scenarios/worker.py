@@ -92,7 +92,7 @@ def measure(job: Job, beat: Heartbeat) -> Outcome:
     load_ns = _clock() - start
     warmup = warm_up(job, sut, beat)
     slowest_ns = max(w["second_ns"] for w in warmup)
-    known = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
+    known: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
     if job.test == "reference":
         known |= _make_reference(job, sut, beat, slowest_ns)
     else:

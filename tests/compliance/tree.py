@@ -30,14 +30,15 @@ _TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3
 _CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
 
 
-def build(directory: Path, scenario: str = "Offline", task: str = "predict") -> Path:
-    """Two worker processes of about a second."""
+def build(directory: Path, scenario: str = "Offline", task: str = "predict", **options: Any) -> Path:
+    """Two worker processes of about a second. `options`: the mock's, with _ for -."""
     directory.mkdir(parents=True)
     model, official = _MODEL[task]
     for name, rows, seed in (("inputs.npz", _SAMPLES[task], 0), ("synthetic.npz", 33, 1)):
         np.savez(directory.parent / f"{directory.name}-{name}", **_inputs(task, rows, seed))
     batch = 4 if scenario == "Offline" else 1
-    workload = Workload(model, task, _CONFIG, Path("none"), "float32", batch, "cpu", None, "eager", {})
+    workload = Workload(model, task, _CONFIG, Path("none"), "float32", batch, "cpu", None, "eager",
+                        {key.replace("_", "-"): value for key, value in options.items()})
     answer = ("logits",) if task == "predict" else ("tokens",)
     inputs = directory.parent / f"{directory.name}-inputs.npz"
     reference = _reference(directory, workload, inputs)
