@@ -62,9 +62,7 @@ def main(arguments: list[str]) -> int:
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             return _fault()
-        _error(
-            f"the disk is full ({e.filename or 'while writing'}): free some space, or choose another --out or --cache"
-        )
+        _error(f"the disk is full ({e.filename or 'while writing'}): free some space, or choose another --out or --cache")
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
         return _fault()

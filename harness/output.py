@@ -35,6 +35,7 @@ class Terminal:
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
+            auto_refresh=False,  # no thread that draws beside the measurement: it is drawn when the heartbeat is looked at
             disable=quiet or not self.console.is_terminal,
         )
 
@@ -57,7 +58,7 @@ class Terminal:
             if beat.phase != state["phase"]:
                 self._enter(state, what, beat)
             if state["task"] is not None:
-                self.progress.update(state["task"], completed=beat.completed)
+                self.progress.update(state["task"], completed=beat.completed, refresh=True)
 
         return seen
 

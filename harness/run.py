@@ -153,10 +153,13 @@ def _compressed_trace(log_dir: Path) -> str | None:
     trace = log_dir / "mlperf_log_trace.json"
     if not trace.exists() or not trace.stat().st_size:
         return None
-    content = trace.read_bytes()
-    trace.with_name(trace.name + ".gz").write_bytes(gzip.compress(content, mtime=0))
+    with trace.open("rb") as whole:
+        digest = hashlib.file_digest(whole, "sha256").hexdigest()
+        whole.seek(0)
+        with gzip.GzipFile(trace.with_name(trace.name + ".gz"), "wb", mtime=0) as packed:
+            shutil.copyfileobj(whole, packed, 1 << 20)
     trace.unlink()
-    return hashlib.sha256(content).hexdigest()
+    return digest
 
 
 def _not_measured(request: Request, reason: str) -> Result:

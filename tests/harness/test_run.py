@@ -82,6 +82,24 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     assert again == json.loads((directory / "result.json").read_text())
 
 
+def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environment, monkeypatch):
+    missing = run.reference.Reference(None, reason="no reference: mistral full in float32 needs more memory")
+    monkeypatch.setattr(run.reference, "ensure", lambda *_: missing)
+    found = run.run(request(tmp_path), Reporter(), 0)
+    assert (found.status, found.accuracy, found.ranked) == ("ok", None, False)
+    assert "accuracy not judged: no reference: mistral full in float32 needs more memory" in found.warnings
+
+
+def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment):
+    import gzip
+    import hashlib
+
+    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
+    trace = gzip.decompress((directory / "raw/performance/mlperf_log_trace.json.gz").read_bytes())
+    assert trace.count(b'"name":"Sample"') > 64  # not parsed: LoadGen's own lines are not all JSON
+    assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == hashlib.sha256(trace).hexdigest()
+
+
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
     found = run.run(request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0)
