@@ -6,7 +6,6 @@ is finished when its lock.txt stands, a copy of its locks, written last; any oth
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,12 +14,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import EnvironmentFailure
+from harness.locks import held
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "environments"
@@ -88,7 +87,7 @@ def adopt(python: Path, name: str, round_: str) -> Environment:
 def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None]) -> float:
     """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood. `uv` None: pip installs uv first."""
     directory.parent.mkdir(parents=True, exist_ok=True)
-    with _file_lock(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
+    with held(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
         stamp = directory / "lock.txt"
         if stamp.exists() and stamp.read_bytes() == _joined(locks):
             return 0.0
@@ -192,17 +191,6 @@ def _requirements(file: Path) -> list[tuple[str, str]]:
     """(name, pinned version or "") of a .in file."""
     lines = (line.split("#")[0].strip() for line in file.read_text(encoding="utf-8").splitlines())
     return [(re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line]
-
-
-@contextmanager
-def _file_lock(path: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    with path.open("w") as f:
-        try:
-            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_wait()
-            fcntl.flock(f, fcntl.LOCK_EX)
-        yield
 
 
 if __name__ == "__main__":

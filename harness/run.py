@@ -40,6 +40,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
     if shortage := memory_shortage(request, request.precision):
         return _not_measured(request, shortage)
+    rundir.check_writable(request.out)
     setup: dict[str, float] = {}
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
-import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.cell import FINAL, Cell
 from harness.errors import EnvironmentFailure, UsageError
+from harness.locks import Taken, held
 from scenarios.job import Job, Outcome, read_job
 
-_RESERVE_BYTES = 1 << 20
+_RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 
 
 @contextmanager
@@ -23,35 +24,40 @@ def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
     A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow the result.
     """
     parent = out / cell.name
+    parent.mkdir(parents=True, exist_ok=True)
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        lock = (parent / ".lock").open("w")
-    except OSError as e:
-        raise UsageError(f"--out {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
-        directory = _choose(parent, mode)
-        reserve = directory / ".reserve"
-        try:
+        with held(parent / ".lock"):
+            directory = _choose(parent, mode)
             (directory / "raw").mkdir(parents=True, exist_ok=True)
-            with reserve.open("wb") as f:
-                os.posix_fallocate(f.fileno(), 0, _RESERVE_BYTES) if hasattr(os, "posix_fallocate") else f.write(bytes(_RESERVE_BYTES))
-        except OSError as e:
-            with suppress(OSError):
-                reserve.unlink()
-            raise EnvironmentFailure(f"--out {out}: {e.strerror}: free some space or choose another --out") from None
-        try:
-            yield directory
-        finally:
-            with suppress(OSError):
-                reserve.unlink()
+            try:
+                _keep_reserve(directory / _RESERVE)
+                yield directory
+            finally:
+                release_reserve(directory)
+    except Taken:
+        raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
+
+
+def check_writable(out: Path) -> None:
+    """Before anything is made. Raises UsageError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            return
+    except OSError as e:
+        if e.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise UsageError(f"--out {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
+
+
+def _keep_reserve(path: Path) -> None:
+    with path.open("wb") as f:
+        f.write(bytes(_RESERVE_BYTES))
 
 
 def release_reserve(directory: Path) -> None:
-    (directory / ".reserve").unlink(missing_ok=True)
+    with suppress(OSError):
+        (directory / _RESERVE).unlink(missing_ok=True)
 
 
 def _choose(parent: Path, mode: str) -> Path:

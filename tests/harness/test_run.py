@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, plan, run, rundir
+from harness import cell, cli, plan, run, rundir
 from harness.environments import EnvironmentFailure
 from harness.errors import UsageError
 from tests.conftest import CACHE
@@ -115,13 +115,14 @@ def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
     assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (600_000, 64, False)
 
 
-def test_a_disk_without_room_for_the_run_is_said_first(tmp_path, monkeypatch):
+def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkeypatch, capsys):
     def full(*_):
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "No space left on device", "somewhere")
 
-    monkeypatch.setattr(rundir.os, "posix_fallocate", full)
-    with pytest.raises(EnvironmentFailure, match="No space left on device: free some space"):
-        run.run(request(tmp_path), Reporter(), 0)
+    monkeypatch.setattr(rundir, "_keep_reserve", full)
+    arguments = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--out", str(tmp_path), "--cache", str(CACHE)]
+    assert cli.main(arguments) == 3
+    assert "the disk is full (somewhere): free some space" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
