@@ -15,10 +15,10 @@ Arrays = Mapping[str, np.ndarray]
 @dataclass(frozen=True)
 class Accuracy:
     """Attributes:
-        value: in units of the standard deviation of the reference's logits; smaller is better, NaN never passes.
-        threshold: the largest value that passes.
-        passed: value and every limit of `detail` hold.
-        detail: what else was counted, and the other limits as `<name>_limit`.
+    value: in units of the standard deviation of the reference's logits; smaller is better, NaN never passes.
+    threshold: the largest value that passes.
+    passed: value and every limit of `detail` hold.
+    detail: what else was counted, and the other limits as `<name>_limit`.
     """
 
     metric: str
@@ -32,8 +32,14 @@ class Accuracy:
         return json.dumps(_rounded(asdict(self)))
 
 
-def score(kind: str, answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
-          logits: np.ndarray | None) -> Accuracy:
+def score(
+    kind: str,
+    answers: Mapping[int, bytes],
+    reference: Arrays,
+    tolerance: Mapping[str, float],
+    keys: Sequence[str],
+    logits: np.ndarray | None,
+) -> Accuracy:
     """Judge the payloads of an accuracy run.
 
     Args:
@@ -58,22 +64,29 @@ def score(kind: str, answers: Mapping[int, bytes], reference: Arrays, tolerance:
     return _SCORES[kind](answers, reference, tolerance, keys, logits)
 
 
-def _score_logits(answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
-                  logits: np.ndarray | None) -> Accuracy:
+def _score_logits(
+    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+) -> Accuracy:
     expected = np.concatenate([reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1).astype(np.float64)
     found = np.stack([_payload(answers, i, np.float32, expected.shape[1]) for i in range(len(expected))]).astype(np.float64)
     error = _error(found, expected)
-    return Accuracy("logit_error", error, tolerance["logit_error"], error <= tolerance["logit_error"],
-                    {"samples": len(expected), "same_class_fraction": float(np.mean(found.argmax(1) == expected.argmax(1)))})
+    return Accuracy(
+        "logit_error",
+        error,
+        tolerance["logit_error"],
+        error <= tolerance["logit_error"],
+        {"samples": len(expected), "same_class_fraction": float(np.mean(found.argmax(1) == expected.argmax(1)))},
+    )
 
 
-def _score_tokens(answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str],
-                  logits: np.ndarray | None) -> Accuracy:
+def _score_tokens(
+    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+) -> Accuracy:
     """Each row is judged up to and including its first divergence: behind it the two have different pasts and compare no more."""
     if logits is None:
         raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
     counts = reference["n_tokens"].astype(int)
-    forced = np.arange(reference["logits"].shape[1]) < counts[:len(reference["logits"]), None]
+    forced = np.arange(reference["logits"].shape[1]) < counts[: len(reference["logits"]), None]
     if logits.shape != reference["logits"].shape:
         raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
     expected = reference["logits"][forced].astype(np.float64)
@@ -82,13 +95,21 @@ def _score_tokens(answers: Mapping[int, bytes], reference: Arrays, tolerance: Ma
     wrong_counts = sum(r is None for r in rows)
     equal, judged, regret = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
     detail = {
-        "samples": len(rows), "tokens": int(counts.sum()), "rows_of_wrong_length": wrong_counts,
-        "equal_fraction": float(equal.sum() / counts.sum()), "judged_fraction": float(judged.sum() / counts.sum()),
+        "samples": len(rows),
+        "tokens": int(counts.sum()),
+        "rows_of_wrong_length": wrong_counts,
+        "equal_fraction": float(equal.sum() / counts.sum()),
+        "judged_fraction": float(judged.sum() / counts.sum()),
         "judged_fraction_limit": tolerance["judged_fraction"],
-        "regret": float(regret.max(initial=0) / expected.std()), "regret_limit": tolerance["regret"],
+        "regret": float(regret.max(initial=0) / expected.std()),
+        "regret_limit": tolerance["regret"],
     }
-    passed = (error <= tolerance["logit_error"] and detail["regret"] <= tolerance["regret"] and not wrong_counts
-              and detail["judged_fraction"] >= tolerance["judged_fraction"])
+    passed = (
+        error <= tolerance["logit_error"]
+        and detail["regret"] <= tolerance["regret"]
+        and not wrong_counts
+        and detail["judged_fraction"] >= tolerance["judged_fraction"]
+    )
     return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
 
 

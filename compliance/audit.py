@@ -11,7 +11,7 @@ from compliance.check import Check, Outcome, judge, prefixed
 LEVELS = ("quick", "valid")
 """What a directory can live up to, the lowest first; a level asks for what those before it ask."""
 
-_PARTS = (layout.checks, settings.checks, validity.checks, provenance.checks, scores.checks, evidence.checks, metadata.checks)
+PARTS = (layout.checks, settings.checks, validity.checks, provenance.checks, scores.checks, evidence.checks, metadata.checks)
 
 
 def audit(directory: Path, level: str = "quick", round: str | None = None) -> list[Check]:
@@ -72,7 +72,7 @@ def _of_place(place: tree.Place, chosen: rules.Rules) -> list[Check]:
             )
         ]
     subject = tree.read(place, chosen)
-    return [check for part in _PARTS for check in part(subject)]
+    return [check for part in PARTS for check in part(subject)]
 
 
 def _recorded_round(directory: Path) -> str:

@@ -40,13 +40,20 @@ _BLOCK = 1 << 20
 def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
     """(what was read, "") or (None, why not)."""
     try:
-        return read(path), ""
+        return read(_ordinary(path)), ""
     except FileNotFoundError:
         return None, f"{path.name} is missing"
     except OSError as e:
         return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
     except _DAMAGE as e:
         return None, f"{path.name} is damaged ({(str(e) or type(e).__name__).splitlines()[0][:120]})"
+
+
+def _ordinary(path: Path) -> Path:
+    """A pipe or a device is not opened: it might never answer, or never end."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ValueError(f"{path.name} is neither a file nor a folder")
+    return path
 
 
 def text(path: Path) -> str:
@@ -64,7 +71,7 @@ def json_object(path: Path) -> dict[str, Any]:
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
     """Every array of an .npz; never a pickle."""
-    with path.open("rb") as f:  # np.load leaves the file open where the archive is damaged
+    with _ordinary(path).open("rb") as f:  # np.load leaves the file open where the archive is damaged
         found = np.load(f, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
             raise ValueError("not an .npz file")
@@ -72,7 +79,7 @@ def arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def array(path: Path) -> np.ndarray:
-    with path.open("rb") as f:
+    with _ordinary(path).open("rb") as f:
         found = np.load(f, allow_pickle=False)
         if not isinstance(found, np.ndarray):
             raise ValueError("not an .npy file")
@@ -81,7 +88,7 @@ def array(path: Path) -> np.ndarray:
 
 def sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    with path.open("rb") as f:
+    with _ordinary(path).open("rb") as f:
         while block := f.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
@@ -90,7 +97,7 @@ def sha256(path: Path) -> str:
 def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
     """The first and the last `count` bytes, and the size."""
     size = path.stat().st_size
-    with path.open("rb") as f:
+    with _ordinary(path).open("rb") as f:
         first = f.read(count)
         f.seek(max(0, size - count))
         return first, f.read(count), size

@@ -120,17 +120,23 @@ def _odd(place: Place, rules: Rules) -> Iterator[str]:
     base = place.submitter_folder
     for path in files.under(base):
         shown = path.relative_to(base).as_posix()
-        if path.is_symlink():
-            yield f"{shown} is a link"
-        elif path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
-            yield f"{shown}: hidden files, spaces and __pycache__ are not allowed"
-        elif path.is_dir() and not any(path.iterdir()):
-            yield f"{shown} is an empty folder"
-        elif path.is_file() and path.stat().st_size > rules.layout.largest_file_bytes:
-            yield f"{shown} has {path.stat().st_size >> 20} MB; at most {rules.layout.largest_file_bytes >> 20}"
-        elif len(path.relative_to(base).parts) == 1 and path.is_dir() and path.name not in _SUBMITTER_FOLDERS:
+        oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
+        if oddity or fault:
+            yield f"{shown} {oddity}" if oddity else fault
+        elif path.parent == base and path.is_dir() and path.name not in _SUBMITTER_FOLDERS:
             yield f"{shown} is none of {', '.join(_SUBMITTER_FOLDERS)}"
     results = {system.name for system in folders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:
             yield f"systems/{description.name} is of a system without results"
+
+
+def _oddity(path: Path, largest_bytes: int) -> str:
+    if path.is_symlink():
+        return "is a link"
+    if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
+        return "has a name that is not allowed: no hidden files, spaces, __pycache__"
+    if path.is_dir():
+        return "" if any(path.iterdir()) else "is an empty folder"
+    size = path.stat().st_size
+    return f"has {size >> 20} MB; at most {largest_bytes >> 20} are allowed" if size > largest_bytes else ""

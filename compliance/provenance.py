@@ -29,7 +29,7 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
         )
         for test in s.tests
     ]
-    found.append(judge("LoadGen of both tests", _same_loadgen(s), "the same version, the same build", source="D1"))
+    found.append(judge("LoadGen of both tests", _same_loadgen(s), "the same version and build, SUT and library", source="D1"))
     found.append(
         judge(
             "dates", _dates(s, now), f"{s.performance.detail.get('test_datetime')}, {s.accuracy.detail.get('test_datetime')}", source="D2"
@@ -65,7 +65,7 @@ def _loadgen(test: Test, rules: Rules) -> Iterator[str]:
 
 
 def _same_loadgen(s: Subject) -> Iterator[str]:
-    for key in ("loadgen_version", "loadgen_build_date_utc"):
+    for key in ("loadgen_version", "loadgen_build_date_utc", "sut_name", "qsl_name"):
         values = [test.detail.get(key) for test in s.tests]
         if values[0] is None or values[0] != values[1]:
             yield f"{key}: performance {values[0]}, accuracy {values[1]}"

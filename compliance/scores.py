@@ -161,4 +161,5 @@ def _compared(found: accuracy.Accuracy, line: str) -> Iterator[str]:
     if stated != json.loads(found.line()):
         yield f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
     if not found.passed:
-        yield f"{found.metric} is {found.value:.5g}; at most {found.threshold:g}, and the limits of {json.loads(found.line())['detail']}"
+        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in found.detail.items())
+        yield f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"

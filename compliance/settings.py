@@ -69,7 +69,7 @@ def checks(s: Subject) -> list[Check]:
             judge(f"{test.name} requested settings", _requested(test, conf, s), "as user.conf has them", source="B3", file=file),
             judge(
                 f"{test.name} effective settings",
-                _effective(test.detail, s.place.scenario),
+                _effective(test.detail, s),
                 "follow from those requested",
                 source="B3",
                 file=file,
@@ -125,7 +125,7 @@ def _requested(test: Test, conf: user_conf.Conf, s: Subject) -> Iterator[str]:
             yield f"{stated[0]} = {stated[1]:g} in user.conf, {logged_as} is {found}"
 
 
-def _effective(d: Detail, scenario: str) -> Iterator[str]:
+def _effective(d: Detail, s: Subject) -> Iterator[str]:
     for key in _UNCHANGED:
         if d.get(f"requested_{key}") is None or d.get(f"requested_{key}") != d.get(f"effective_{key}"):
             yield f"{key}: requested {d.get(f'requested_{key}')}, effective {d.get(f'effective_{key}')}"
@@ -136,7 +136,16 @@ def _effective(d: Detail, scenario: str) -> Iterator[str]:
         want = d.get(f"requested_{override}") or d.get(default)
         if want is None or d.get(f"effective_{name}_sample_count") != want:
             yield f"effective_{name}_sample_count is {d.get(f'effective_{name}_sample_count')}; {want} was requested or is there"
-    yield from _offline(d) if scenario == "Offline" else _single_stream(d)
+    fixed = {
+        "target_latency_ns": 0,
+        "max_async_queries": 1,
+        "target_latency_percentile": s.rules.scenarios[s.place.scenario].percentile / 100,
+    }
+    for key, value in fixed.items():
+        found = d.number(f"effective_{key}")
+        if found is None or not close(found, value, _DIGITS):
+            yield f"effective_{key} is {d.get(f'effective_{key}')}; {s.place.scenario} has {value:g}"
+    yield from _offline(d) if s.place.scenario == "Offline" else _single_stream(d)
 
 
 def _numbers(d: Detail, *keys: str) -> tuple[float, ...] | None:
@@ -195,8 +204,8 @@ def _single_stream(d: Detail) -> Iterator[str]:
         least, slack = (max(least, 2 * duration_ms * 1e6 / latency_ns) // whole + 1) * whole, whole
     if abs(queries - least) > slack or samples != 1 or least_samples != queries:
         yield (
-            f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; those requested "
-            f"make {least:g}"
+            f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; "
+            f"those requested make {least:g}"
         )
 
 

@@ -105,6 +105,16 @@ def _counts(d: Detail, scenario: str) -> Iterator[str]:
             yield f"generated_samples_per_query is {each}; SingleStream has 1"
         if not 1 <= issued <= generated:
             yield f"{issued} queries issued of {generated} generated"
+        yield from _generated(d, generated)
+
+
+def _generated(d: Detail, generated: float) -> Iterator[str]:
+    """SingleStream prepares queries for twice the duration at the target rate, and at least the least count (loadgen.cc)."""
+    rate, duration_ms, least = (d.number(f"effective_{key}") or 0 for key in ("target_qps", "min_duration_ms", "min_query_count"))
+    # Equal issue has made the least count larger than what the duration asks for.
+    want = least if d.get("effective_sample_concatenate_permutation") else max(least, 2 * duration_ms / 1e3 * rate)
+    if abs(generated - want) > 2 + _DIGITS * want:
+        yield f"{generated} queries generated; duration and target make {want:.0f}"
 
 
 def _latencies(d: Detail, scenario: str) -> Iterator[str]:
@@ -214,24 +224,35 @@ def _early_stopping_met(d: Detail, scenario: str, rules: Rules) -> bool | None:
 
 
 def _early_stopping(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
-    queries = d.number("result_query_count")
     if scenario == "Offline":
         if d.get("early_stopping_met") is not True:
             yield f"early_stopping_met is {d.get('early_stopping_met')}; Offline has no early stopping to fail"
         return
-    estimate, text = d.number("early_stopping_latency_ss"), d.get("early_stopping_result")
-    if queries is None or estimate is None or not isinstance(text, str):
-        yield "result_query_count, early_stopping_latency_ss or early_stopping_result is missing"
+    text = d.get("early_stopping_result")
+    if d.number("result_query_count") is None or not isinstance(text, str):
+        yield "result_query_count or early_stopping_result is missing"
         return
-    percentile = rules.scenarios[scenario].percentile
-    left_out = discards(int(queries), percentile / 100, rules)
+    # LoadGen also estimates the 99th percentile, from which MultiStream may be inferred.
+    for percentile, key in ((rules.scenarios[scenario].percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")):
+        yield from _estimate(d, text, percentile, key, rules)
+
+
+def _estimate(d: Detail, text: str, percentile: float, key: str, rules: Rules) -> Iterator[str]:
+    queries, estimate = int(d.number("result_query_count") or 0), d.number(key)
+    if estimate is None:
+        yield f"{key} is {d.get(key)!r}; a number belongs there"
+        return
+    left_out = discards(queries, percentile / 100, rules)
     if left_out is None:
-        if "Only processed" not in text or estimate != 0:
-            yield f"{int(queries)} queries are too few for an estimate, and there is one: {estimate}"
+        if estimate != 0:
+            yield f"{queries} queries are too few for an estimate of the {percentile:g}th percentile, and there is one: {estimate}"
         return
-    for said in (f"({int(queries)})", f"Would discard {left_out} highest", f"{percentile:.1f}th percentile estimate: {int(estimate)}"):
-        if said not in text:
-            yield f"early_stopping_result does not say `{said}`"
+    said = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
+    if key == "early_stopping_latency_ss":
+        said += [f"({queries})", f"Would discard {left_out} highest"]
+    for words in said:
+        if words not in text:
+            yield f"early_stopping_result does not say `{words}`"
     low, high = d.number(f"result_{percentile:.2f}_percentile_latency_ns"), d.number("result_max_latency_ns")
     if low is None or high is None or not low <= estimate <= high:
         yield f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the maximum {high}"

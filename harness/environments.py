@@ -62,7 +62,7 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
 def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
     """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
     directory = _directory(cache, name, device)
-    made = make(directory, lock_files(name, device, round_), _uv(), say)
+    made = make(directory, lock_files(name, device, round_), _uv(), say, bytecode=name != "core")
     return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest(), made)
 
 
@@ -84,8 +84,11 @@ def adopt(python: Path, name: str, round_: str) -> Environment:
     return Environment(f"{name} (--python)", Path(resolved), digest, notes=notes)
 
 
-def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None]) -> float:
-    """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood. `uv` None: pip installs uv first."""
+def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None], bytecode: bool = False) -> float:
+    """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood.
+
+    `uv` None: pip installs uv first. `bytecode`: compile every module now, so that no worker's start does (torch: 11 s without, 5 s with).
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with held(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
         stamp = directory / "lock.txt"
@@ -106,6 +109,7 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
                 "install",
                 "-q",
                 "--no-deps",
+                *(["--compile-bytecode"] if bytecode else []),
                 "--python",
                 str(directory / "bin" / "python"),
                 *_sources(locks),

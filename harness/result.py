@@ -20,8 +20,8 @@ _LATENCIES = {
     "p90": "result_90.00_percentile_latency_ns",
     "p99": "result_99.00_percentile_latency_ns",
 }
-# Findings that make a measurement invalid for a reason DESIGN names; any other failed check is cause "audit".
-_CAUSES = ("precision", "evidence", "accuracy")
+# Last word of a check's name → the cause it makes a measurement invalid for; any other failed check is cause "audit".
+_CAUSES = {"precision": "precision", "evidence": "evidence", "score": "accuracy"}
 
 
 def derive(directory: Path) -> Result:
@@ -62,9 +62,9 @@ def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[s
     failed = [c for c in checks if c.outcome is Outcome.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
-    for cause in _CAUSES:
+    for word, cause in _CAUSES.items():
         for check in failed:
-            if cause in check.name:
+            if check.name.split()[-1] == word:
                 return cause, f"{check.name}: {check.detail}"
     return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
 
@@ -125,11 +125,14 @@ def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
 
 
 def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
-    """compile: the first batch of each shape less the second."""
+    """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
     spent = {
         "import": performance.import_ns,
         "load": performance.load_ns,
-        "compile": sum(max(0, w["first_ns"] - w["second_ns"]) for w in performance.warmup),
+        "compile" if (performance.evidence_after or {}).get("graphs") else "first calls": sum(
+            max(0, w["first_ns"] - w["second_ns"]) for w in performance.warmup
+        ),
+        "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
     found = {f"{k}": v / 1e9 for k, v in spent.items()} | record["setup_seconds"]

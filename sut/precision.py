@@ -21,7 +21,7 @@ def error(product: np.ndarray) -> float:
     """Of the framework's product of `operands()`, relative, root mean square."""
     a, b = (x.astype(np.float64) for x in operands())
     exact = a @ b
-    return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact ** 2)))
+    return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact**2)))
 
 
 def classify(relative_error: float) -> str:

@@ -24,7 +24,9 @@ def tree(tmp_path_factory):
     (copy / ".cache").symlink_to(ROOT / ".cache")
     blocks = dict(re.findall(r"^```python (\S+)\n(.*?)^```", README, re.M | re.S))
     registry = copy / "sut/registry.py"
-    registry.write_text(registry.read_text().replace("SUTS: dict[str, SutSpec] = {\n", "SUTS: dict[str, SutSpec] = {\n" + blocks.pop("registry"), 1))
+    registry.write_text(
+        registry.read_text().replace("SUTS: dict[str, SutSpec] = {\n", "SUTS: dict[str, SutSpec] = {\n" + blocks.pop("registry"), 1)
+    )
     for path, text in blocks.items():
         (copy / path).parent.mkdir()
         (copy / path).write_text(text)

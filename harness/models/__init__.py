@@ -23,6 +23,7 @@ class Weight:
         shape: each axis a product of configuration keys ("num_attention_heads*head_dim").
         mean, std: of the normal distribution it is drawn from.
         gain: if not None, std = gain / sqrt(last axis), which keeps a product's scale at every width.
+        residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Weight:
     mean: float = 0.0
     std: float = 0.0
     gain: float | None = None
+    residual: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,4 +138,6 @@ def _size(name: str, data: dict[str, Any], common: Mapping[str, Any], weights: S
 def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:
     shape = tuple(math.prod(int(config[key]) for key in axis.split("*")) for axis in weight.shape)
     std = weight.std if weight.gain is None else weight.gain / math.sqrt(shape[-1])
+    if weight.residual:
+        std /= math.sqrt(config["num_hidden_layers"])
     return Tensor(weight.name.replace("{layer}", str(layer)), shape, weight.mean, std)

@@ -18,7 +18,11 @@ class Classifier:
         self.model = model
 
     def prepare(self, inputs: Batch) -> Batch:
-        return {"token_ids": inputs["input_ids"], "segment_ids": np.zeros_like(inputs["input_ids"]), "padding_mask": inputs["attention_mask"]}
+        return {
+            "token_ids": inputs["input_ids"],
+            "segment_ids": np.zeros_like(inputs["input_ids"]),
+            "padding_mask": inputs["attention_mask"],
+        }
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
         return self.model.predict_on_batch(batch)

@@ -29,8 +29,10 @@ def _count(event: str, duration: float, **known: Any) -> None:
 def configure(workload: Workload) -> None:
     """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""
     if keras.backend.backend() != workload.backend or workload.backend != "jax":
-        raise Unsupported(f"Keras runs on {keras.backend.backend()} here and {workload.backend} is wanted: KERAS_BACKEND decides, before its "
-                          "import, and of the backends jax is written")
+        raise Unsupported(
+            f"Keras runs on {keras.backend.backend()} here and {workload.backend} is wanted: KERAS_BACKEND decides, before its "
+            "import, and of the backends jax is written"
+        )
     if workload.execution != "xla":
         raise Unsupported(f"execution {workload.execution} is not written for Keras on JAX; xla is")
     if workload.precision == "tf32" and workload.device != "cuda":
@@ -69,11 +71,20 @@ def evidence(model: Any, call: str, compiled: str) -> Evidence:
     dtypes = sorted({keras.backend.standardize_dtype(v.dtype) for v in model.weights})
     product_error = precision.error(probe(dtypes[0]))
     return Evidence(
-        graphs=sum(n for name, n in _compilations.items() if compiled in name), graph_breaks=None,
+        graphs=sum(n for name, n in _compilations.items() if compiled in name),
+        graph_breaks=None,
         precision=precision.classify(product_error) if len(dtypes) == 1 else "mixed",
         detail={
-            "call": call, "jit_compile": bool(model.jit_compile), "compilations": sum(_compilations.values()),
-            "programs": {name: n for name, n in sorted(_compilations.items()) if compiled in name}, "parameter_dtypes": dtypes,
-            "product_error": product_error, "matmul_precision": jax.config.jax_default_matmul_precision,
-            "device": jax.devices()[0].device_kind, "keras": keras.__version__, "keras_hub": keras_hub.__version__, "jax": jax.__version__,
-        })
+            "call": call,
+            "jit_compile": bool(model.jit_compile),
+            "compilations": sum(_compilations.values()),
+            "programs": {name: n for name, n in sorted(_compilations.items()) if compiled in name},
+            "parameter_dtypes": dtypes,
+            "product_error": product_error,
+            "matmul_precision": jax.config.jax_default_matmul_precision,
+            "device": jax.devices()[0].device_kind,
+            "keras": keras.__version__,
+            "keras_hub": keras_hub.__version__,
+            "jax": jax.__version__,
+        },
+    )

@@ -38,8 +38,9 @@ class Classifier:
 
     def evidence(self) -> Evidence:
         one = torch.ones((1, 8), dtype=torch.int64, device=self.workload.device)
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__",
-                                  lambda: self.model(input_ids=one, attention_mask=one))
+        return execution.evidence(
+            self.model, self.workload, f"{type(self.model).__name__}.__call__", lambda: self.model(input_ids=one, attention_mask=one)
+        )
 
 
 def load(workload: Workload) -> Classifier:

@@ -29,8 +29,11 @@ class CausalLM:
         ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
         device = self.workload.device
         with torch.no_grad():
-            sequences = self.model.generate(input_ids=torch.from_numpy(np.ascontiguousarray(ids)).to(device),
-                                            attention_mask=torch.from_numpy(mask).to(device), max_new_tokens=new)
+            sequences = self.model.generate(
+                input_ids=torch.from_numpy(np.ascontiguousarray(ids)).to(device),
+                attention_mask=torch.from_numpy(mask).to(device),
+                max_new_tokens=new,
+            )
         return sequences[:, prompt:], batch["max_new_tokens"]
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
@@ -47,8 +50,12 @@ class CausalLM:
 
     def evidence(self) -> Evidence:
         one = torch.ones((1, 4), dtype=torch.int64, device=self.workload.device)
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate",
-                                  lambda: self.model.generate(input_ids=one, attention_mask=one, max_new_tokens=2))
+        return execution.evidence(
+            self.model,
+            self.workload,
+            f"{type(self.model).__name__}.generate",
+            lambda: self.model.generate(input_ids=one, attention_mask=one, max_new_tokens=2),
+        )
 
 
 def load(workload: Workload) -> CausalLM:

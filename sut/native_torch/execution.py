@@ -52,13 +52,24 @@ def evidence(model: torch.nn.Module, workload: Workload, call: str, forward: Cal
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     graphs = _dynamo_graphs()
     return Evidence(
-        graphs=graphs + scripted, graph_breaks=None, precision=precision.classify(product_error) if len(dtypes) == 1 else "mixed",
+        graphs=graphs + scripted,
+        graph_breaks=None,
+        precision=precision.classify(product_error) if len(dtypes) == 1 else "mixed",
         detail={
-            "call": call, "operators": _count_operators(forward), "dynamo_graphs": graphs, "script_modules": scripted,
-            "parameter_dtypes": dtypes, "product_error": product_error, "float32_matmul_precision": torch.get_float32_matmul_precision(),
-            "attention": getattr(model.config, "_attn_implementation", None), "device": _device_name(workload),
-            "threads": torch.get_num_threads(), "torch": torch.__version__, "transformers": transformers.__version__,
-        })
+            "call": call,
+            "operators": _count_operators(forward),
+            "dynamo_graphs": graphs,
+            "script_modules": scripted,
+            "parameter_dtypes": dtypes,
+            "product_error": product_error,
+            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "attention": getattr(model.config, "_attn_implementation", None),
+            "device": _device_name(workload),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+    )
 
 
 def _probe(parameter: torch.Tensor) -> Any:

@@ -10,8 +10,12 @@ import pytest
 
 from tests.compliance import tree
 
-KINDS = {"Offline": ("Offline", "predict"), "SingleStream": ("SingleStream", "predict"), "tokens": ("Offline", "generate"),
-         "tokens one by one": ("SingleStream", "generate")}
+KINDS = {
+    "Offline": ("Offline", "predict"),
+    "SingleStream": ("SingleStream", "predict"),
+    "tokens": ("Offline", "generate"),
+    "tokens one by one": ("SingleStream", "generate"),
+}
 
 
 @pytest.fixture(scope="session")

@@ -2,139 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from compliance import audit
 from compliance.check import Outcome
 from tests.compliance import tree
+from tests.compliance.mutations import (
+    ANSWERS,
+    DETAIL,
+    SUMMARY,
+    Mutation,
+    answers,
+    audit_warning,
+    compiled,
+    conf,
+    cut_in_a_line,
+    emptied,
+    end_with,
+    error_line,
+    forged_score,
+    hashed,
+    logged,
+    other_hash_of_a_file,
+    other_token,
+    outcome,
+    record,
+    removed,
+    replaced,
+    scenario_renamed,
+    seen,
+    slower_than_the_clock,
+    system,
+    twice,
+    written,
+)
 from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
-
-DETAIL, SUMMARY, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
-
-
-class Mutation(NamedTuple):
-    name: str
-    check: str
-    do: Callable[[Path], Any]
-    kind: str = "Offline"
-    level: str = "quick"
-
-
-def removed(*parts: str) -> Callable[[Path], Any]:
-    return lambda run: scenario_folder(run).joinpath(*parts).unlink()
-
-
-def emptied(*parts: str) -> Callable[[Path], Any]:
-    return lambda run: scenario_folder(run).joinpath(*parts).write_bytes(b"")
-
-
-def written(text: str, *parts: str) -> Callable[[Path], Any]:
-    return lambda run: scenario_folder(run).joinpath(*parts).write_text(text)
-
-
-def logged(test: str, **values: Any) -> Callable[[Path], Any]:
-    return lambda run: detail(run, test, **values)
-
-
-def replaced(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
-    return lambda run: change(run, test, name, lambda text: text.replace(old, new, 1))
-
-
-def error_line(run: Path, test: str) -> None:
-    entry = {"key": "error_runtime", "value": "something happened", "time_ms": 1.0, "metadata": {"is_error": True, "is_warning": False}}
-    change(run, test, DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
-
-
-def audit_warning(run: Path) -> None:
-    entry = {"key": "warning_generic_message", "value": "Found Audit Config file (audit.config)", "time_ms": 1.0,
-             "metadata": {"is_error": False, "is_warning": True}}
-    change(run, "performance", DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
-
-
-def cut_in_a_line(test: str) -> Callable[[Path], Any]:
-    return lambda run: change(run, test, DETAIL, lambda text: text[:-40])
-
-
-def twice(test: str) -> Callable[[Path], Any]:
-    return lambda run: change(run, test, DETAIL, lambda text: text + text)
-
-
-def system(**values: Any) -> Callable[[Path], Any]:
-    path = lambda run: base(run) / "systems" / f"{tree.SYSTEM}.json"  # noqa: E731
-    return lambda run: edit_json(path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None})
-
-
-def record(how: Callable[[Any], Any]) -> Callable[[Path], Any]:
-    return lambda run: edit_json(run / "record.json", how)
-
-
-def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
-    return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
-
-
-def seen(graphs: int, precision: str = "float32", breaks: int | None = None) -> dict[str, Any]:
-    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "detail": {}}
-
-
-def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
-    def do(run: Path) -> None:
-        edit_json(run / "record.json", lambda d: {**d, "execution": "compile"})
-        for test in ("performance", "accuracy"):
-            outcome(test, evidence_before=seen(before, breaks=breaks), evidence_after=seen(after, breaks=breaks))(run)
-            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": "compile"}})
-    return do
-
-
-def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
-    """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where the score still can be taken."""
-    def do(run: Path) -> None:
-        path = run / "raw" / "accuracy" / ANSWERS
-        path.write_text("\n".join(how(path.read_text().splitlines())) + "\n")
-        try:
-            tree.resubmit_answers(run)
-        except ValueError:
-            (scenario_folder(run) / "accuracy" / "accuracy.txt").write_text(f'{{"a": 1}}\nhash={tree.sha256(path)}\n')
-    return do
-
-
-def hashed(run: Path, value: str) -> None:
-    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
-    path.write_text(path.read_text().split("hash=")[0] + value)
-
-
-def forged_score(run: Path) -> None:
-    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
-    line, rest = path.read_text().split("\n", 1)
-    path.write_text(json.dumps({**json.loads(line), "value": 1e-9}) + "\n" + rest)
-
-
-def other_hash_of_a_file(run: Path, test: str) -> None:
-    detail(run, test, loadgen_file_sha1=lambda d: {**d, "/results.cc": "0" * 40})
-
-
-def conf(old: str, new: str) -> Callable[[Path], Any]:
-    def do(run: Path) -> None:
-        for test in ("performance", "accuracy"):
-            change(run, test, "user.conf", lambda text: text.replace(old, new))
-    return do
-
-
-def scenario_renamed(run: Path) -> None:
-    scenario_folder(run).rename(scenario_folder(run).with_name("SingleStream"))
-
-
-def slower_than_the_clock(run: Path) -> None:
-    """Latencies ten times as long, rate and percentiles with them: only the clocks contradict."""
-    keys = ["min", "mean", "max", *(f"{p}_percentile" for p in ("50__00", "90__00", "95__00", "97__00", "99__00", "99__90"))]
-    detail(run, "performance", **{f"result_{key}_latency_ns": lambda v: v * 10 for key in keys},
-           result_samples_per_second=lambda v: float(f"{v / 10:.6g}"))
-
 
 FILES = [
     Mutation("the performance detail log is missing", "files complete", removed("performance", "run_1", DETAIL)),
@@ -146,10 +52,16 @@ FILES = [
     Mutation("README.md is empty", "files complete", emptied("README.md")),
     Mutation("user.conf is missing", "files complete", removed("user.conf")),
     Mutation("a stray file lies in the scenario", "no other files", written("x", "notes.txt")),
-    Mutation("a second run lies beside run_1", "no other files",
-             lambda run: shutil.copytree(scenario_folder(run) / "performance" / "run_1", scenario_folder(run) / "performance" / "run_2")),
-    Mutation("run_1 has another name", "files complete",
-             lambda run: (scenario_folder(run) / "performance" / "run_1").rename(scenario_folder(run) / "performance" / "run-1")),
+    Mutation(
+        "a second run lies beside run_1",
+        "no other files",
+        lambda run: shutil.copytree(scenario_folder(run) / "performance" / "run_1", scenario_folder(run) / "performance" / "run_2"),
+    ),
+    Mutation(
+        "run_1 has another name",
+        "files complete",
+        lambda run: (scenario_folder(run) / "performance" / "run_1").rename(scenario_folder(run) / "performance" / "run-1"),
+    ),
     Mutation("a file is a link", "names and sizes", lambda run: (base(run) / "src" / "link").symlink_to("/nowhere")),
     Mutation("a hidden file lies in the tree", "names and sizes", written("x", "..", ".DS_Store")),
     Mutation("a folder is empty", "names and sizes", lambda run: (base(run) / "documentation").mkdir()),
@@ -158,104 +70,192 @@ FILES = [
     Mutation("two runs stand in one log", "performance detail log", twice("performance")),
     Mutation("a key is missing in the detail log", "performance detail log", logged("performance", effective_sample_index_rng_seed=None)),
     Mutation("the log ends before its last entry", "performance detail log", logged("performance", num_errors=None)),
-    Mutation("the detail log is binary", "performance detail log",
-             lambda run: [p.write_bytes(b"\xff\xfe\x00" * 99) for p in tree.both(run, "performance", DETAIL)]),
-    Mutation("the summary contradicts the detail log", "performance summary",
-             lambda run: change(run, "performance", SUMMARY, lambda t: t.replace("Samples per second: ", "Samples per second: 9"))),
+    Mutation(
+        "the detail log is binary",
+        "performance detail log",
+        lambda run: [p.write_bytes(b"\xff\xfe\x00" * 99) for p in tree.both(run, "performance", DETAIL)],
+    ),
+    Mutation(
+        "the summary contradicts the detail log",
+        "performance summary",
+        lambda run: change(run, "performance", SUMMARY, lambda t: t.replace("Samples per second: ", "Samples per second: 9")),
+    ),
     Mutation("the summary says VALID and the detail log INVALID", "performance summary", logged("performance", result_validity="INVALID")),
-    Mutation("the submitted log is not the raw one", "raw logs",
-             lambda run: (lambda p: p.write_text(p.read_text().replace("VALID", "VALID ")))(tree.both(run, "performance", SUMMARY)[1])),
+    Mutation(
+        "the submitted log is not the raw one",
+        "raw logs",
+        lambda run: (lambda p: p.write_text(p.read_text().replace("VALID", "VALID ")))(tree.both(run, "performance", SUMMARY)[1]),
+    ),
 ]
 SETTINGS = [
     Mutation("the LoadGen version is of another round", "performance LoadGen", logged("performance", loadgen_version="5.1.2 @ d6147c7eb7")),
     Mutation("the accuracy run used another LoadGen", "LoadGen of both tests", logged("accuracy", loadgen_version="6.0.16 @ 2b5f63eb56")),
     Mutation("a LoadGen source file is not the official one", "performance LoadGen", lambda run: other_hash_of_a_file(run, "performance")),
-    Mutation("a LoadGen source file of the accuracy run is not the official one", "accuracy LoadGen",
-             lambda run: other_hash_of_a_file(run, "accuracy")),
-    Mutation("LoadGen was built from changed sources", "performance LoadGen", logged("performance", loadgen_git_status_message=" M loadgen.cc")),
-    Mutation("a performance seed is of another round", "performance seeds", logged("performance", effective_qsl_rng_seed=2465351861681999779)),
+    Mutation(
+        "a LoadGen source file of the accuracy run is not the official one",
+        "accuracy LoadGen",
+        lambda run: other_hash_of_a_file(run, "accuracy"),
+    ),
+    Mutation(
+        "LoadGen was built from changed sources", "performance LoadGen", logged("performance", loadgen_git_status_message=" M loadgen.cc")
+    ),
+    Mutation(
+        "a performance seed is of another round", "performance seeds", logged("performance", effective_qsl_rng_seed=2465351861681999779)
+    ),
     Mutation("an accuracy seed is of another round", "accuracy seeds", logged("accuracy", requested_schedule_rng_seed=1)),
-    Mutation("the accuracy run ran in performance mode", "accuracy test and scenario", logged("accuracy", effective_test_mode="PerformanceOnly")),
-    Mutation("the performance run ran in accuracy mode", "performance test and scenario",
-             logged("performance", effective_test_mode="AccuracyOnly")),
+    Mutation(
+        "the accuracy run ran in performance mode", "accuracy test and scenario", logged("accuracy", effective_test_mode="PerformanceOnly")
+    ),
+    Mutation(
+        "the performance run ran in accuracy mode",
+        "performance test and scenario",
+        logged("performance", effective_test_mode="AccuracyOnly"),
+    ),
     Mutation("the accuracy run is of another scenario", "accuracy test and scenario", logged("accuracy", effective_scenario="Server")),
     Mutation("Offline logs lie in SingleStream's folder", "performance test and scenario", scenario_renamed),
-    Mutation("an audit setting was left over", "performance audit settings",
-             logged("performance", effective_performance_issue_same=True, requested_performance_issue_same=True)),
-    Mutation("a sampling target was left over", "performance audit settings",
-             logged("performance", effective_accuracy_log_sampling_target=4096, requested_accuracy_log_sampling_target=4096)),
+    Mutation(
+        "an audit setting was left over",
+        "performance audit settings",
+        logged("performance", effective_performance_issue_same=True, requested_performance_issue_same=True),
+    ),
+    Mutation(
+        "a sampling target was left over",
+        "performance audit settings",
+        logged("performance", effective_accuracy_log_sampling_target=4096, requested_accuracy_log_sampling_target=4096),
+    ),
     Mutation("an audit.config was found", "performance audit settings", audit_warning),
     Mutation("user.conf has a misspelt key", "user.conf keys", conf("min_query_count", "min_querycount")),
     Mutation("user.conf has keys of another model", "user.conf keys", conf("bert-tiny.", "bert.")),
     Mutation("user.conf has a value that is no number", "user.conf keys", conf("min_duration = 300", "min_duration = 5min")),
     Mutation("user.conf asks for another duration", "performance requested settings", conf("min_duration = 300", "min_duration = 600000")),
     Mutation("user.conf asks for another rate", "performance requested settings", conf("target_qps = ", "target_qps = 1")),
-    Mutation("the latency requested is not user.conf's", "performance requested settings",
-             logged("performance", requested_single_stream_expected_latency_ns=1.0), "SingleStream"),
-    Mutation("a setting in force is not the one requested", "performance effective settings",
-             logged("performance", effective_min_duration_ms=600000)),
-    Mutation("fewer samples are in the query than requested", "performance effective settings",
-             logged("performance", effective_samples_per_query=100)),
-    Mutation("SingleStream's least count is not the one requested", "performance effective settings",
-             logged("performance", effective_min_query_count=64), "SingleStream"),
+    Mutation(
+        "the latency requested is not user.conf's",
+        "performance requested settings",
+        logged("performance", requested_single_stream_expected_latency_ns=1.0),
+        "SingleStream",
+    ),
+    Mutation(
+        "a setting in force is not the one requested",
+        "performance effective settings",
+        logged("performance", effective_min_duration_ms=600000),
+    ),
+    Mutation(
+        "fewer samples are in the query than requested",
+        "performance effective settings",
+        logged("performance", effective_samples_per_query=100),
+    ),
+    Mutation(
+        "SingleStream's least count is not the one requested",
+        "performance effective settings",
+        logged("performance", effective_min_query_count=64),
+        "SingleStream",
+    ),
     Mutation("a sample is loaded twice", "performance sample set", logged("performance", loaded_qsl_set=lambda v: [v[1], *v[1:]])),
     Mutation("not all samples are loaded", "performance sample set", logged("performance", loaded_qsl_set=lambda v: v[1:])),
     Mutation("the accuracy run takes half of the data set", "accuracy sample set", logged("accuracy", generated_samples_per_query=128)),
-    Mutation("the record says another data-set size", "accuracy sample set", record(lambda d: {**d, "qsl": {**d["qsl"], "samples": 10833}})),
+    Mutation(
+        "the record says another data-set size", "accuracy sample set", record(lambda d: {**d, "qsl": {**d["qsl"], "samples": 10833}})
+    ),
     Mutation("a quick run's duration is asked to be valid", "minimum duration setting", lambda run: None, level="valid"),
-    Mutation("a quick run's counts are asked to be valid", "least count",
-             lambda run: detail(run, "performance", effective_samples_per_query=20), level="valid"),
-    Mutation("a language model runs without equal issue", "equal issue",
-             logged("performance", effective_sample_concatenate_permutation=False, requested_sample_concatenate_permutation=False), "tokens", "valid"),
+    Mutation(
+        "a quick run's counts are asked to be valid",
+        "least count",
+        lambda run: detail(run, "performance", effective_samples_per_query=20),
+        level="valid",
+    ),
+    Mutation(
+        "a language model runs without equal issue",
+        "equal issue",
+        logged("performance", effective_sample_concatenate_permutation=False, requested_sample_concatenate_permutation=False),
+        "tokens",
+        "valid",
+    ),
 ]
 VALIDITY = [
     Mutation("an error line stands in the performance log", "performance errors", lambda run: error_line(run, "performance")),
     Mutation("an error line stands in the accuracy log", "accuracy errors", lambda run: error_line(run, "accuracy")),
     Mutation("errors were counted", "performance errors", logged("performance", num_errors=3)),
-    Mutation("the accuracy summary tells of errors", "accuracy errors",
-             replaced("accuracy", SUMMARY, "No errors encountered", "2 ERRORS encountered")),
+    Mutation(
+        "the accuracy summary tells of errors",
+        "accuracy errors",
+        replaced("accuracy", SUMMARY, "No errors encountered", "2 ERRORS encountered"),
+    ),
     Mutation("the verdict is not what its parts say", "validity", logged("performance", result_min_duration_met=False)),
-    Mutation("the minimum duration was not met and is said to be", "validity",
-             logged("performance", effective_min_duration_ms=600000, requested_min_duration_ms=600000)),
-    Mutation("the least count was not met and is said to be", "validity",
-             logged("performance", effective_min_query_count=10**6, effective_min_sample_count=10**6), "SingleStream"),
+    Mutation(
+        "the minimum duration was not met and is said to be",
+        "validity",
+        logged("performance", effective_min_duration_ms=600000, requested_min_duration_ms=600000),
+    ),
+    Mutation(
+        "the least count was not met and is said to be",
+        "validity",
+        logged("performance", effective_min_query_count=10**6, effective_min_sample_count=10**6),
+        "SingleStream",
+    ),
     Mutation("early stopping was met by too few queries", "validity", logged("performance", result_query_count=60), "SingleStream"),
-    Mutation("the early-stopping estimate is another percentile's", "early stopping",
-             logged("performance", early_stopping_latency_ss=lambda v: v - 1), "SingleStream"),
-    Mutation("early stopping discards more than it may", "early stopping",
-             logged("performance", early_stopping_result=lambda v: v.replace("Would discard ", "Would discard 1")), "SingleStream"),
+    Mutation(
+        "the early-stopping estimate is another percentile's",
+        "early stopping",
+        logged("performance", early_stopping_latency_ss=lambda v: v - 1),
+        "SingleStream",
+    ),
+    Mutation(
+        "early stopping discards more than it may",
+        "early stopping",
+        logged("performance", early_stopping_result=lambda v: v.replace("Would discard ", "Would discard 1")),
+        "SingleStream",
+    ),
     Mutation("LoadGen says INVALID", "LoadGen's verdict", logged("performance", result_validity="INVALID"), level="valid"),
     Mutation("fewer samples completed than issued", "latencies", logged("performance", result_samples_per_second=lambda v: v * 0.9)),
     Mutation("more samples were generated than asked for", "counts", logged("performance", generated_samples_per_query=lambda v: v + 1)),
     Mutation("Offline issued two queries", "counts", logged("performance", result_query_count=2)),
-    Mutation("more queries were issued than generated", "counts", logged("performance", result_query_count=lambda v: v * 100), "SingleStream"),
+    Mutation(
+        "more queries were issued than generated", "counts", logged("performance", result_query_count=lambda v: v * 100), "SingleStream"
+    ),
     Mutation("the percentiles are out of order", "latencies", logged("performance", result_50__00_percentile_latency_ns=10**12)),
     Mutation("a latency is missing", "latencies", logged("performance", result_mean_latency_ns=None)),
     Mutation("a latency is a text", "latencies", logged("performance", result_max_latency_ns="fast")),
     Mutation("the run is longer than the time that passed", "duration", slower_than_the_clock),
-    Mutation("the rate of SingleStream is not its latency's", "latencies",
-             logged("performance", result_qps_without_loadgen_overhead=lambda v: v * 1.01), "SingleStream"),
-    Mutation("the rounds of equal issue are not whole", "counts", logged("performance", generated_samples_per_query=lambda v: v - 1), "tokens"),
+    Mutation(
+        "the rate of SingleStream is not its latency's",
+        "latencies",
+        logged("performance", result_qps_without_loadgen_overhead=lambda v: v * 1.01),
+        "SingleStream",
+    ),
+    Mutation(
+        "the rounds of equal issue are not whole", "counts", logged("performance", generated_samples_per_query=lambda v: v - 1), "tokens"
+    ),
 ]
 PROVENANCE = [
     Mutation("the test is dated before LoadGen was built", "dates", logged("performance", test_datetime="2019-01-01T00:00:00Z")),
     Mutation("the test is dated in the future", "dates", logged("accuracy", test_datetime="2999-01-01T00:00:00Z")),
     Mutation("the date is none", "dates", logged("performance", test_datetime="yesterday")),
     Mutation("the power interval ends before it begins", "dates", logged("performance", power_end="01-01-2020 00:00:00.000")),
-    Mutation("the reference is not the recorded one", "digests", record(lambda d: {**d, "digests": {**d["digests"], "reference": "1" * 64}})),
+    Mutation(
+        "the reference is not the recorded one", "digests", record(lambda d: {**d, "digests": {**d["digests"], "reference": "1" * 64}})
+    ),
     Mutation("the reference is missing", "digests", lambda run: (run / "reference.npz").unlink()),
     Mutation("the recorded scenario is another", "record", record(lambda d: {**d, "cell": {**d["cell"], "scenario": "Server"}})),
     Mutation("the recorded batch is not the one that ran", "record", record(lambda d: {**d, "cell": {**d["cell"], "batch_size": 32}})),
-    Mutation("the recorded benchmark is another", "record", record(lambda d: {**d, "benchmark": {"name": "sam-tiny", "official": "bert-99"}})),
-    Mutation("the accuracy test answered other inputs", "record",
-             lambda run: edit_json(run / "raw" / "accuracy" / "job.json", lambda d: {**d, "inputs": "other.npz"})),
+    Mutation(
+        "the recorded benchmark is another", "record", record(lambda d: {**d, "benchmark": {"name": "sam-tiny", "official": "bert-99"}})
+    ),
+    Mutation(
+        "the accuracy test answered other inputs",
+        "record",
+        lambda run: edit_json(run / "raw" / "accuracy" / "job.json", lambda d: {**d, "inputs": "other.npz"}),
+    ),
     Mutation("the record is cut", "record.json", lambda run: (run / "record.json").write_text((run / "record.json").read_text()[:99])),
     Mutation("the record lacks the command", "record.json", record(lambda d: {k: v for k, v in d.items() if k != "command"})),
     Mutation("the accuracy worker failed", "worker outcomes", outcome("accuracy", status="error", reason="it broke")),
     Mutation("an outcome is missing", "worker outcomes", lambda run: (run / "raw" / "performance" / "outcome.json").unlink()),
     Mutation("eager compiled something", "performance evidence", outcome("performance", evidence_before=seen(1), evidence_after=seen(1))),
-    Mutation("eager compiled something in the accuracy test", "accuracy evidence",
-             outcome("accuracy", evidence_before=seen(1), evidence_after=seen(1))),
+    Mutation(
+        "eager compiled something in the accuracy test",
+        "accuracy evidence",
+        outcome("accuracy", evidence_before=seen(1), evidence_after=seen(1)),
+    ),
     Mutation("a compiled column ran eager", "performance evidence", compiled(0, 0)),
     Mutation("a graph was compiled while measuring", "performance evidence", compiled(1, 2)),
     Mutation("the captured graph has breaks", "performance evidence", compiled(2, 2, breaks=1)),
@@ -267,34 +267,69 @@ ACCURACY = [
     Mutation("the hash is missing", "accuracy hash", lambda run: hashed(run, "")),
     Mutation("the hash is another", "accuracy hash", lambda run: hashed(run, "hash=" + "1" * 64 + "\n")),
     Mutation("the hash stands twice", "accuracy hash", lambda run: hashed(run, ("hash=" + "1" * 64 + "\n") * 2)),
-    Mutation("the truncated log is another run's", "accuracy hash",
-             lambda run: (lambda p: p.write_bytes(p.read_bytes()[:-9] + b"000000000"))(scenario_folder(run) / "accuracy" / ANSWERS)),
-    Mutation("the accuracy log is not truncated", "accuracy log size",
-             lambda run: shutil.copyfile(run / "raw" / "accuracy" / ANSWERS, scenario_folder(run) / "accuracy" / ANSWERS)),
+    Mutation(
+        "the truncated log is another run's",
+        "accuracy hash",
+        lambda run: end_with(scenario_folder(run) / "accuracy" / ANSWERS, b"000000000"),
+    ),
+    Mutation(
+        "the accuracy log is not truncated",
+        "accuracy log size",
+        lambda run: shutil.copyfile(run / "raw" / "accuracy" / ANSWERS, scenario_folder(run) / "accuracy" / ANSWERS),
+    ),
     Mutation("the whole accuracy log is missing", "accuracy hash", lambda run: (run / "raw" / "accuracy" / ANSWERS).unlink()),
     Mutation("the score in accuracy.txt is not the log's", "accuracy score", forged_score),
-    Mutation("accuracy.txt holds no score", "accuracy score",
-             lambda run: written("\n" + (scenario_folder(run) / "accuracy" / "accuracy.txt").read_text(), "accuracy", "accuracy.txt")(run)),
-    Mutation("the answers are of other samples", "accuracy score",
-             answers(lambda rows: [r.replace('"qsl_idx" : 1,', '"qsl_idx" : X,').replace('"qsl_idx" : 2,', '"qsl_idx" : 1,')
-                                   .replace('"qsl_idx" : X,', '"qsl_idx" : 2,') for r in rows])),
-    Mutation("a generated token is another", "accuracy score", answers(lambda rows: [*rows[:1], rows[1].replace('"data" : "', '"data" : "FF', 1)
-                                                                      .replace('00" }', '" }', 1), *rows[2:]]), "tokens"),
-    Mutation("the teacher-forced logits are another run's", "accuracy score",
-             lambda run: (lambda p: p.write_bytes(p.read_bytes()[:-4] + b"\x00\x00\x80\x42"))(run / "raw" / "accuracy" / "logits.npy"), "tokens"),
-    Mutation("the teacher-forced logits are missing", "accuracy score", lambda run: (run / "raw" / "accuracy" / "logits.npy").unlink(), "tokens"),
+    Mutation(
+        "accuracy.txt holds no score",
+        "accuracy score",
+        lambda run: written("\n" + (scenario_folder(run) / "accuracy" / "accuracy.txt").read_text(), "accuracy", "accuracy.txt")(run),
+    ),
+    Mutation(
+        "the answers are of other samples",
+        "accuracy score",
+        answers(
+            lambda rows: [
+                r.replace('"qsl_idx" : 1,', '"qsl_idx" : X,')
+                .replace('"qsl_idx" : 2,', '"qsl_idx" : 1,')
+                .replace('"qsl_idx" : X,', '"qsl_idx" : 2,')
+                for r in rows
+            ]
+        ),
+    ),
+    Mutation("a generated token is another", "accuracy score", answers(lambda rows: [rows[0], other_token(rows[1]), *rows[2:]]), "tokens"),
+    Mutation(
+        "the teacher-forced logits are another run's",
+        "accuracy score",
+        lambda run: end_with(run / "raw" / "accuracy" / "logits.npy", b"\x00\x00\x80\x42"),
+        "tokens",
+    ),
+    Mutation(
+        "the teacher-forced logits are missing", "accuracy score", lambda run: (run / "raw" / "accuracy" / "logits.npy").unlink(), "tokens"
+    ),
     Mutation("the reference is damaged", "accuracy score", lambda run: (run / "reference.npz").write_bytes(b"PK\x03\x04 no archive")),
     Mutation("an answer is missing", "accuracy log", answers(lambda rows: [*rows[:1], *rows[2:]])),
     Mutation("an answer stands twice", "accuracy log", answers(lambda rows: [*rows[:2], *rows[1:]])),
-    Mutation("an answer is no hexadecimal", "accuracy log", answers(lambda rows: [rows[0], rows[1].replace('"data" : "', '"data" : "XY'), *rows[2:]])),
+    Mutation(
+        "an answer is no hexadecimal",
+        "accuracy log",
+        answers(lambda rows: [rows[0], rows[1].replace('"data" : "', '"data" : "XY'), *rows[2:]]),
+    ),
     Mutation("the accuracy log is cut", "accuracy log", answers(lambda rows: rows[:100])),
-    Mutation("the performance run logged answers", "performance log of answers",
-             lambda run: (run / "raw" / "performance" / ANSWERS).write_text('[\n{ "seq_id" : 0, "qsl_idx" : 0, "data" : "00" }\n]\n')),
+    Mutation(
+        "the performance run logged answers",
+        "performance log of answers",
+        lambda run: (run / "raw" / "performance" / ANSWERS).write_text('[\n{ "seq_id" : 0, "qsl_idx" : 0, "data" : "00" }\n]\n'),
+    ),
 ]
 METADATA = [
-    Mutation("the system description is missing", "system description", lambda run: (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()),
-    Mutation("the system description is no JSON", "system description",
-             lambda run: (base(run) / "systems" / f"{tree.SYSTEM}.json").write_text("{cut")),
+    Mutation(
+        "the system description is missing", "system description", lambda run: (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
+    ),
+    Mutation(
+        "the system description is no JSON",
+        "system description",
+        lambda run: (base(run) / "systems" / f"{tree.SYSTEM}.json").write_text("{cut"),
+    ),
     Mutation("a field of the system is missing", "system description", system(cooling=None)),
     Mutation("a field of the system is empty", "system description", system(framework=" ")),
     Mutation("the number of accelerators is a number", "system description", system(accelerators_per_node=0)),
@@ -303,12 +338,18 @@ METADATA = [
     Mutation("the system's status is none", "system description", system(status="retired")),
     Mutation("the submitter is not the folder's", "system description", system(submitter="somebody")),
     Mutation("the division is not the folder's", "system description", system(division="closed")),
-    Mutation("a field of measurements.json is empty", "measurements.json",
-             lambda run: edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": ""})),
+    Mutation(
+        "a field of measurements.json is empty",
+        "measurements.json",
+        lambda run: edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": ""}),
+    ),
     Mutation("measurements.json is missing", "measurements.json", removed("measurements.json")),
     Mutation("the model is not mapped", "model mapping", lambda run: (base(run) / "model_mapping.json").write_text("{}")),
-    Mutation("the mapped benchmark is not of the round", "model mapping",
-             lambda run: edit_json(base(run) / "model_mapping.json", lambda d: {"bert-tiny": "gptj-99"})),
+    Mutation(
+        "the mapped benchmark is not of the round",
+        "model mapping",
+        lambda run: edit_json(base(run) / "model_mapping.json", lambda d: {"bert-tiny": "gptj-99"}),
+    ),
     Mutation("the source folder is missing", "source folder", lambda run: shutil.rmtree(base(run) / "src")),
 ]
 HARMFUL = FILES + SETTINGS + VALIDITY + PROVENANCE + ACCURACY + METADATA
@@ -343,8 +384,14 @@ def _with_test01(run: Path) -> None:
 
 
 def _no_reference(run: Path) -> None:
-    edit_json(run / "record.json", lambda d: {**d, "digests": {**d["digests"], "reference": ""},
-                                              "accuracy": {**d["accuracy"], "reason": "no reference: too little memory"}})
+    edit_json(
+        run / "record.json",
+        lambda d: {
+            **d,
+            "digests": {**d["digests"], "reference": ""},
+            "accuracy": {**d["accuracy"], "reason": "no reference: too little memory"},
+        },
+    )
     (run / "reference.npz").unlink()
 
 
@@ -352,12 +399,19 @@ HARMLESS = [
     Mutation("a trace lies beside the logs", "", written("{}", "performance", "run_1", "mlperf_log_trace.json")),
     Mutation("the scenario's folder is in lower case", "", _lower_case),
     Mutation("user.conf has comments and empty lines", "", _commented),
-    Mutation("an earlier attempt was set aside in raw", "",
-             lambda run: shutil.copytree(run / "raw" / "accuracy", run / "raw" / "accuracy.attempt-1")),
+    Mutation(
+        "an earlier attempt was set aside in raw",
+        "",
+        lambda run: shutil.copytree(run / "raw" / "accuracy", run / "raw" / "accuracy.attempt-1"),
+    ),
     Mutation("the record says more", "", record(lambda d: {**d, "parameters": 7})),
     Mutation("the system description says more", "", system(host_processor_vcpu_count="2")),
     Mutation("the result is written already", "", lambda run: (run / "result.json").write_text("{}")),
-    Mutation("the trace in raw is compressed", "", lambda run: (run / "raw" / "performance" / "mlperf_log_trace.json.gz").write_bytes(b"\x1f\x8b")),
+    Mutation(
+        "the trace in raw is compressed",
+        "",
+        lambda run: (run / "raw" / "performance" / "mlperf_log_trace.json.gz").write_bytes(b"\x1f\x8b"),
+    ),
     Mutation("a compliance test lies in the scenario", "", _with_test01),
     Mutation("the submitter's letter case differs", "", system(submitter=tree.SUBMITTER.upper())),
     Mutation("a framework does not count graph breaks", "", compiled(3, 3, breaks=None)),

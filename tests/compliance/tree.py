@@ -34,18 +34,44 @@ def build(directory: Path, scenario: str = "Offline", task: str = "predict", **o
     """Two worker processes of about a second. `options`: the mock's, with _ for -."""
     directory.mkdir(parents=True)
     model, official = _MODEL[task]
-    for name, rows, seed in (("inputs.npz", _SAMPLES[task], 0), ("synthetic.npz", 33, 1)):
-        np.savez(directory.parent / f"{directory.name}-{name}", **_inputs(task, rows, seed))
     batch = 4 if scenario == "Offline" else 1
-    workload = Workload(model, task, _CONFIG, Path("none"), "float32", batch, "cpu", None, "eager",
-                        {key.replace("_", "-"): value for key, value in options.items()})
+    workload = Workload(
+        model,
+        task,
+        _CONFIG,
+        Path("none"),
+        "float32",
+        batch,
+        "cpu",
+        None,
+        "eager",
+        {key.replace("_", "-"): value for key, value in options.items()},
+    )
     answer = ("logits",) if task == "predict" else ("tokens",)
-    inputs = directory.parent / f"{directory.name}-inputs.npz"
+    inputs, synthetic = (directory.with_name(f"{directory.name}-{name}.npz") for name in ("inputs", "synthetic"))
+    np.savez(inputs, **_inputs(task, _SAMPLES[task], 0))
+    np.savez(synthetic, **_inputs(task, 33, 1))
     reference = _reference(directory, workload, inputs)
     for test in ("performance", "accuracy"):
-        _run(Job("mock", "any", workload, scenario, test, f"{model}-tiny", answer, inputs, directory.parent / f"{directory.name}-synthetic.npz", 1,
-                 Limits(300, 1, _SAMPLES[task], task == "generate", 0.1), directory / "raw" / test, directory / "no-audit.config", reference,
-                 _LOGITS_ROWS if task == "generate" else 0))
+        _run(
+            Job(
+                "mock",
+                "any",
+                workload,
+                scenario,
+                test,
+                f"{model}-tiny",
+                answer,
+                inputs,
+                synthetic,
+                1,
+                Limits(300, 1, _SAMPLES[task], task == "generate", 0.1),
+                directory / "raw" / test,
+                directory / "no-audit.config",
+                reference,
+                _LOGITS_ROWS if task == "generate" else 0,
+            )
+        )
     record = _record(directory, scenario, task, batch, inputs)
     _write(directory / "record.json", record)
     _submit(directory, record)
@@ -64,14 +90,16 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     qsl = Qsl(inputs, sut.prepare)
     qsl.load(range(qsl.count))
     path = directory / "reference.npz"
-    teacher.write_reference(path, sut, qsl.arrays, [qsl.batch(range(i, i + 32), 32) for i in range(0, qsl.count, 32)], 32, _LOGITS_ROWS)
+    batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
+    teacher.write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS)
     return path
 
 
 def _run(job: Job) -> None:
     job.log_dir.mkdir(parents=True)
     jobs.write_json(job.log_dir / "job.json", job)
-    done = subprocess.run([sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json")], cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcome = json.loads((job.log_dir / "outcome.json").read_text())
     assert outcome["status"] == "ok", (outcome["reason"], done.stderr)
 
@@ -81,15 +109,40 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
     count = _SAMPLES[task]
     return {
         "schema": "record-1",
-        "cell": {"sut": "mock", "model": model, "size": "tiny", "task": task, "scenario": scenario, "precision": "float32", "batch_size": batch,
-                 "device": "cpu", "seq_len": None, "dataset": "synthetic", "weights": "seeded", "options": {}},
-        "mode": "quick", "round": rules.CURRENT, "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
-        "benchmark": {"name": f"{model}-tiny", "official": official}, "family": "any", "execution": "eager",
+        "cell": {
+            "sut": "mock",
+            "model": model,
+            "size": "tiny",
+            "task": task,
+            "scenario": scenario,
+            "precision": "float32",
+            "batch_size": batch,
+            "device": "cpu",
+            "seq_len": None,
+            "dataset": "synthetic",
+            "weights": "seeded",
+            "options": {},
+        },
+        "mode": "quick",
+        "round": rules.CURRENT,
+        "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
+        "benchmark": {"name": f"{model}-tiny", "official": official},
+        "family": "any",
+        "execution": "eager",
         "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
-        "accuracy": {"score": "logits" if task == "predict" else "tokens", "keys": ["logits" if task == "predict" else "tokens"],
-                     "tolerance": _TOLERANCE[task]},
-        "digests": {"weights": "0" * 64, "weights_source": "seeded", "inputs": sha256(inputs), "reference": sha256(directory / "reference.npz")},
-        "machine": {"cpu": "a processor"}, "git": {"revision": None, "dirty": None},
+        "accuracy": {
+            "score": "logits" if task == "predict" else "tokens",
+            "keys": ["logits" if task == "predict" else "tokens"],
+            "tolerance": _TOLERANCE[task],
+        },
+        "digests": {
+            "weights": "0" * 64,
+            "weights_source": "seeded",
+            "inputs": sha256(inputs),
+            "reference": sha256(directory / "reference.npz"),
+        },
+        "machine": {"cpu": "a processor"},
+        "git": {"revision": None, "dirty": None},
         "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": {}},
         "new_tokens_per_sample": _NEW if task == "generate" else None,
     }
@@ -106,8 +159,16 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
             (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
     (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
     (scenario / "README.md").write_text("How to repeat it.\n")
-    _write(scenario / "measurements.json", {"input_data_types": "int32", "retraining": "no", "starting_weights_filename": "none",
-                                            "weight_data_types": "float32", "weight_transformations": "none"})
+    _write(
+        scenario / "measurements.json",
+        {
+            "input_data_types": "int32",
+            "retraining": "no",
+            "starting_weights_filename": "none",
+            "weight_data_types": "float32",
+            "weight_transformations": "none",
+        },
+    )
     _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
     (base / "systems").mkdir()
     _write(base / "systems" / f"{SYSTEM}.json", _system())
@@ -120,18 +181,32 @@ def _system() -> dict[str, str]:
     from compliance import metadata
 
     required = json.loads((Path(metadata.__file__).parent / "schemas" / "system.json").read_text())["required"]
-    return dict.fromkeys(required, "N/A") | {"division": "open", "submitter": SUBMITTER, "status": "rdi", "system_type": "edge",
-                                            "number_of_nodes": "1", "accelerators_per_node": "0", "host_processors_per_node": "1"}
+    return dict.fromkeys(required, "N/A") | {
+        "division": "open",
+        "submitter": SUBMITTER,
+        "status": "rdi",
+        "system_type": "edge",
+        "number_of_nodes": "1",
+        "accelerators_per_node": "0",
+        "host_processors_per_node": "1",
+    }
 
 
 def resubmit_answers(run: Path) -> None:
     """accuracy.txt and the truncated log, made again from raw/."""
-    record, whole = read_json(run / "record.json"), (run / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
+    record, log = read_json(run / "record.json"), run / "raw" / "accuracy" / "mlperf_log_accuracy.json"
+    whole = log.read_bytes()
     with np.load(run / "reference.npz") as reference:
         forced = run / "raw" / "accuracy" / "logits.npy"
         judged = record["accuracy"]
-        found = accuracy.score(judged["score"], logs.read_accuracy(run / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads, dict(reference),
-                               judged["tolerance"], judged["keys"], np.load(forced) if forced.exists() else None)
+        found = accuracy.score(
+            judged["score"],
+            logs.read_accuracy(log).payloads,
+            dict(reference),
+            judged["tolerance"],
+            judged["keys"],
+            np.load(forced) if forced.exists() else None,
+        )
     target = scenario_folder(run) / "accuracy"
     (target / "accuracy.txt").write_text(f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n")
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]

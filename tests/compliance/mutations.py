@@ -1,0 +1,152 @@
+"""What a single mutation of a run directory is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.compliance import tree
+from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
+
+DETAIL, SUMMARY, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
+
+
+class Mutation(NamedTuple):
+    name: str
+    check: str
+    do: Callable[[Path], Any]
+    kind: str = "Offline"
+    level: str = "quick"
+
+
+def removed(*parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).unlink()
+
+
+def emptied(*parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).write_bytes(b"")
+
+
+def written(text: str, *parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).write_text(text)
+
+
+def logged(test: str, **values: Any) -> Callable[[Path], Any]:
+    return lambda run: detail(run, test, **values)
+
+
+def replaced(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, name, lambda text: text.replace(old, new, 1))
+
+
+def error_line(run: Path, test: str) -> None:
+    entry = {"key": "error_runtime", "value": "something happened", "time_ms": 1.0, "metadata": {"is_error": True, "is_warning": False}}
+    change(run, test, DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
+
+
+def audit_warning(run: Path) -> None:
+    entry = {
+        "key": "warning_generic_message",
+        "value": "Found Audit Config file (audit.config)",
+        "time_ms": 1.0,
+        "metadata": {"is_error": False, "is_warning": True},
+    }
+    change(run, "performance", DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
+
+
+def cut_in_a_line(test: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, DETAIL, lambda text: text[:-40])
+
+
+def twice(test: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, DETAIL, lambda text: text + text)
+
+
+def system(**values: Any) -> Callable[[Path], Any]:
+    path = lambda run: base(run) / "systems" / f"{tree.SYSTEM}.json"  # noqa: E731
+    return lambda run: edit_json(path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None})
+
+
+def record(how: Callable[[Any], Any]) -> Callable[[Path], Any]:
+    return lambda run: edit_json(run / "record.json", how)
+
+
+def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
+    return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
+
+
+def seen(graphs: int, precision: str = "float32", breaks: int | None = None) -> dict[str, Any]:
+    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "detail": {}}
+
+
+def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
+    def do(run: Path) -> None:
+        edit_json(run / "record.json", lambda d: {**d, "execution": "compile"})
+        for test in ("performance", "accuracy"):
+            outcome(test, evidence_before=seen(before, breaks=breaks), evidence_after=seen(after, breaks=breaks))(run)
+            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": "compile"}})
+
+    return do
+
+
+def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
+    """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where the score still can be taken."""
+
+    def do(run: Path) -> None:
+        path = run / "raw" / "accuracy" / ANSWERS
+        path.write_text("\n".join(how(path.read_text().splitlines())) + "\n")
+        try:
+            tree.resubmit_answers(run)
+        except ValueError:
+            (scenario_folder(run) / "accuracy" / "accuracy.txt").write_text(f'{{"a": 1}}\nhash={tree.sha256(path)}\n')
+
+    return do
+
+
+def hashed(run: Path, value: str) -> None:
+    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
+    path.write_text(path.read_text().split("hash=")[0] + value)
+
+
+def forged_score(run: Path) -> None:
+    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
+    line, rest = path.read_text().split("\n", 1)
+    path.write_text(json.dumps({**json.loads(line), "value": 1e-9}) + "\n" + rest)
+
+
+def other_hash_of_a_file(run: Path, test: str) -> None:
+    detail(run, test, loadgen_file_sha1=lambda d: {**d, "/results.cc": "0" * 40})
+
+
+def conf(old: str, new: str) -> Callable[[Path], Any]:
+    def do(run: Path) -> None:
+        for test in ("performance", "accuracy"):
+            change(run, test, "user.conf", lambda text: text.replace(old, new))
+
+    return do
+
+
+def scenario_renamed(run: Path) -> None:
+    scenario_folder(run).rename(scenario_folder(run).with_name("SingleStream"))
+
+
+def slower_than_the_clock(run: Path) -> None:
+    """Latencies ten times as long, rate and percentiles with them: only the clocks contradict."""
+    keys = ["min", "mean", "max", *(f"{p}_percentile" for p in ("50__00", "90__00", "95__00", "97__00", "99__00", "99__90"))]
+    detail(
+        run,
+        "performance",
+        **{f"result_{key}_latency_ns": lambda v: v * 10 for key in keys},
+        result_samples_per_second=lambda v: float(f"{v / 10:.6g}"),
+    )
+
+
+def end_with(path: Path, tail: bytes) -> None:
+    path.write_bytes(path.read_bytes()[: -len(tail)] + tail)
+
+
+def other_token(row: str) -> str:
+    """The same length, another first token."""
+    return row.replace('"data" : "', '"data" : "FF', 1).replace('00" }', '" }', 1)

@@ -1,0 +1,198 @@
+"""The audit as a whole: levels, what may be audited, several scenarios, bare submissions, and the look at every figure of a log."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import audit, metadata, rules, tree
+from compliance.check import Check, Outcome
+from compliance.logs import Line
+from tests.compliance import conftest
+from tests.compliance import tree as runs
+
+# What carries no claim: LoadGen's own bookkeeping and texts.
+_NO_CLAIM = (
+    "logger_",
+    "loadgen_build_date_local",
+    "loadgen_git_commit_date",
+    "loadgen_git_log_message",
+    "get_sut_name_duration_ns",
+    "generic_message",
+    "generated_query_duration",
+    "effective_target_duration_ms",
+    "early_stopping_result",
+    "qsl_reported_performance_count",
+)
+
+
+def failed(checks: list[Check]) -> list[str]:
+    return [c.line() for c in checks if c.outcome is Outcome.FAIL]
+
+
+def outcomes(checks: list[Check]) -> dict[str, Outcome]:
+    return {c.name: c.outcome for c in checks}
+
+
+@pytest.mark.parametrize("kind", conftest.KINDS)
+def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
+    assert not failed(audit.audit(measured(kind)))
+    assert audit.granted(measured(kind)) == ("quick",)
+    at_valid = audit.audit(measured(kind), "valid")
+    assert [c.name for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum duration setting", "measured duration"]
+
+
+@pytest.mark.parametrize("kind", conftest.KINDS)
+def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = rules.load("v6.1")
+    short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
+    monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
+    assert not failed(audit.audit(measured(kind), "valid"))
+    assert audit.granted(measured(kind)) == ("quick", "valid")
+
+
+def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> None:
+    run = runs.build(tmp_path / "slow", "SingleStream", "predict", latency_ms=10.0)
+    found = outcomes(audit.audit(run, "valid"))
+    assert audit.granted(run) == ("quick",)
+    assert found["validity"] is found["early stopping"] is Outcome.PASS
+    assert found["LoadGen's verdict"] is Outcome.FAIL
+
+
+@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("test", tree.TESTS)
+def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
+    chosen = rules.load("v6.1")
+    subject = tree.read(tree.places(measured(kind), chosen)[0], chosen)
+    keys = [key for key in getattr(subject, test).detail.values if not key.startswith(_NO_CLAIM)]
+    assert len(keys) > 50
+    unseen = [(key, new) for key in keys for new in (_other, False) if not _seen(_with(subject, test, key, new))]
+    assert not unseen
+
+
+@pytest.mark.parametrize(("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")])
+def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], Path], kind: str, test: str) -> None:
+    chosen = rules.load("v6.1")
+    subject = tree.read(tree.places(measured(kind), chosen)[0], chosen)
+    for key in getattr(subject, test).detail.values:
+        for value in (None, True, 0, -1, 10**30, 1e300, "", "x", [], [None], {}, {"a": None}):
+            _seen(_with(subject, test, key, value))
+
+
+def _seen(subject: tree.Subject) -> bool:
+    return any(c.outcome is Outcome.FAIL and c.level == "quick" for part in audit.PARTS for c in part(subject))
+
+
+def _with(subject: tree.Subject, test: str, key: str, new: Any) -> tree.Subject:
+    """`new`: a value, a function of the old one, or False: the key is gone."""
+    logged: tree.Test = getattr(subject, test)
+    values, lines = dict(logged.detail.values), dict(logged.detail.occurrences)
+    value, line = values.pop(key), lines.pop(key)[-1]
+    if new is not False:
+        values[key] = new(value) if callable(new) else new
+        lines[key] = (Line(line.number, key, values[key], line.time_ms),)
+    detail = dataclasses.replace(logged.detail, values=values, occurrences=lines)
+    return dataclasses.replace(subject, **{test: dataclasses.replace(logged, detail=detail)})
+
+
+def _other(value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 3 if abs(value) < 1000 else int(value * 1.01) + 1
+    if isinstance(value, float):
+        return value * 1.01
+    return {str: "x", list: [0, 0], dict: {}}[type(value)]
+
+
+def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "open", tmp_path / "submission" / "open")
+    found = audit.audit(tmp_path / "submission")
+    assert not failed(found)
+    names = outcomes(found)
+    assert names["performance seeds"] is names["validity"] is names["system description"] is Outcome.PASS
+    assert names["evidence"] is names["digests"] is names["raw logs"] is names["record.json"] is Outcome.NA
+    assert names["accuracy log"] is names["accuracy hash"] is Outcome.MANUAL
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+def test_a_short_log_in_a_bare_submission_is_checked_whole(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run / "open", tmp_path / "submission" / "open")
+    names = outcomes(audit.audit(tmp_path / "submission" / "open"))
+    assert names["accuracy log"] is names["accuracy hash"] is Outcome.PASS
+
+
+def test_a_bare_submission_with_a_wrong_seed_fails(run: Path, tmp_path: Path) -> None:
+    runs.detail(run, "accuracy", effective_qsl_rng_seed=1)
+    shutil.copytree(run / "open", tmp_path / "submission" / "open")
+    assert outcomes(audit.audit(tmp_path / "submission"))["accuracy seeds"] is Outcome.FAIL
+
+
+def test_two_scenarios_are_told_apart_by_their_paths(measured: Callable[[str], Path], tmp_path: Path) -> None:
+    for kind in ("Offline", "SingleStream"):
+        shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
+    found = audit.audit(tmp_path)
+    assert not failed(found)
+    path = f"open/{runs.SUBMITTER}/results/{runs.SYSTEM}/bert-tiny"
+    assert outcomes(found)[f"{path}/Offline: validity"] is outcomes(found)[f"{path}/SingleStream: validity"] is Outcome.PASS
+
+
+def test_the_division_itself_may_be_given(run: Path) -> None:
+    assert audit.audit(run / "open") == audit.audit(run)
+
+
+@pytest.mark.parametrize("content", ["nothing", "an unfinished run", "a file"])
+def test_where_no_tree_is_one_check_says_what_was_looked_for(tmp_path: Path, content: str) -> None:
+    directory = tmp_path / "place"
+    if content == "a file":
+        directory.write_text("x")
+    else:
+        (directory / ("raw" if content == "an unfinished run" else "other")).mkdir(parents=True)
+    (check,) = audit.audit(directory)
+    assert check.outcome is Outcome.FAIL and "open/" in check.detail and check.fix
+    assert not audit.holds([check]) and audit.granted(directory) == ()
+
+
+def test_a_directory_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    assert [c.outcome for c in audit.audit(tmp_path / "nowhere")] == [Outcome.FAIL]
+
+
+def test_an_unknown_round_is_a_finding_that_names_the_rounds(run: Path) -> None:
+    (check,) = audit.audit(run, round="v0.5")
+    assert check.outcome is Outcome.FAIL and "v6.1" in check.detail
+
+
+def test_an_unknown_scenario_is_a_finding(run: Path) -> None:
+    folder = runs.scenario_folder(run)
+    folder.rename(folder.with_name("Server"))
+    assert outcomes(audit.audit(run))["scenario"] is Outcome.FAIL
+
+
+def test_an_unknown_level_is_refused(run: Path) -> None:
+    with pytest.raises(ValueError, match="quick, valid"):
+        audit.audit(run, "submission")
+
+
+def test_nothing_holds_where_nothing_was_checked() -> None:
+    assert not audit.holds([])
+
+
+def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
+    (check,) = [c for c in audit.audit(run) if c.name == "eligibility"]
+    assert check.outcome is Outcome.MANUAL
+    for reason in ("synthetic", "tiny", "mock", "10833"):
+        assert reason in check.detail
+
+
+def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
+    (runs.scenario_folder(run) / "README.md").unlink()
+    assert not metadata.faults_of({"checks": [c.as_json() for c in audit.audit(run, "valid")]}, "checks")
+
+
+def test_a_line_is_outcome_name_and_detail() -> None:
+    assert Check("seeds", Outcome.NA, "there are none").line() == "[N/A] seeds: there are none"

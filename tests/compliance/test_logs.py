@@ -1,0 +1,106 @@
+"""The parsers: what they keep and what they complain about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compliance import logs
+
+ENTRY = ':::MLLOG {"key": "%s", "value": %s, "time_ms": 1.5, "metadata": {"is_error": %s, "is_warning": false}}\n'
+
+
+def detail(tmp_path: Path, content: str | bytes) -> logs.Detail:
+    path = tmp_path / "detail.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return logs.read_detail(path)
+
+
+def test_a_real_log_has_no_problem_and_exact_integers(measured: Callable[[str], Path]) -> None:
+    found = logs.read_detail(measured("Offline") / "raw" / "performance" / "mlperf_log_detail.txt")
+    assert not found.problems and not found.errors
+    assert found.get("effective_schedule_rng_seed") == 16159082839903944936
+    assert found.all("generic_message")[0] == "Starting performance mode"
+
+
+def test_the_last_value_counts_and_all_are_kept(tmp_path: Path) -> None:
+    found = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("a", 2, "false"))
+    assert found.get("a") == 2 and found.all("a") == [1, 2] and found.get("b", 7) == 7 and found.all("b") == []
+
+
+def test_error_lines_are_kept_with_their_number(tmp_path: Path) -> None:
+    (error,) = detail(tmp_path, ENTRY % ("a", 1, "false") + ENTRY % ("error_x", '"why"', "true")).errors
+    assert (error.number, error.key, error.value) == (2, "error_x", "why")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "empty"),
+        (b"hello\n", "line 1 is no MLLOG entry"),
+        ((ENTRY % ("a", 1, "false"))[:-9], "line 1 is cut"),
+        (b":::MLLOG \xff\n", "not UTF-8"),
+        (':::MLLOG {"key": 1, "metadata": {}}\n', "line 1 is no MLLOG entry"),
+        (":::MLLOG " + "[" * 100_000 + "\n", "line 1 is no MLLOG entry"),
+        (ENTRY % ("result_validity", '"VALID"', "false") + ENTRY % ("result_validity", '"INVALID"', "false"), "more than one run"),
+    ],
+)
+def test_bad_content_is_a_problem(tmp_path: Path, content: str | bytes, problem: str) -> None:
+    assert any(problem in p for p in detail(tmp_path, content).problems)
+
+
+@pytest.mark.parametrize("value", ['"1"', "true", "NaN", "Infinity", "1e999", "null", "[1]"])
+def test_what_is_no_finite_number_is_no_number(tmp_path: Path, value: str) -> None:
+    assert detail(tmp_path, ENTRY % ("a", value, "false")).number("a") is None
+
+
+def test_problems_stay_few(tmp_path: Path) -> None:
+    assert len(detail(tmp_path, "x\n" * 10_000).problems) == 20
+
+
+def test_a_missing_log_raises(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        logs.read_detail(tmp_path / "nothing")
+
+
+def test_a_real_summary_has_its_labels(measured: Callable[[str], Path]) -> None:
+    found = logs.read_summary(measured("SingleStream") / "raw" / "performance" / "mlperf_log_summary.txt")
+    assert not found.problems
+    assert found.values["Scenario"] == "SingleStream" and found.values["Result is"] == "VALID" and found.values["samples_per_query"] == "1"
+
+
+def test_a_real_accuracy_log_has_each_sample_once(measured: Callable[[str], Path]) -> None:
+    found = logs.read_accuracy(measured("Offline") / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    assert not found.problems
+    assert sorted(found.payloads) == sorted(found.seq_ids) == list(range(256))
+    assert all(len(data) == 8 for data in found.payloads.values())
+
+
+ROW = '{ "seq_id" : 0, "qsl_idx" : 5, "data" : "00FF" }'
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (f"[\n{ROW},\n{ROW}\n]\n", "twice"),
+        (f"[\n{ROW}\n", "not closed"),
+        (f"[\n{ROW},\n]\n", "ends with a comma"),
+        (f"[\n{ROW}\n{ROW}\n]\n", "missing comma"),
+        ('[\n{ "seq_id" : 0, "qsl_idx" : 5, "data" : "0F0" }\n]\n', "hexadecimal"),
+        ('[\n{ "seq_id" : 0, "qsl_idx" : true, "data" : "00" }\n]\n', "hexadecimal"),
+        (f"[\n{ROW}\n]\n{ROW}\n", "outside"),
+        ("", "empty"),
+    ],
+)
+def test_a_bad_accuracy_log_is_a_problem(tmp_path: Path, content: str, problem: str) -> None:
+    path = tmp_path / "accuracy.json"
+    path.write_text(content)
+    assert any(problem in p for p in logs.read_accuracy(path).problems)
+
+
+def test_a_payload_is_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.json"
+    path.write_text(f"[\n{ROW}\n]\n")
+    assert logs.read_accuracy(path).payloads == {5: b"\x00\xff"}

@@ -1,0 +1,101 @@
+"""Rules as data, early stopping, user.conf, schemas."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from scipy.stats import binom
+
+from compliance import metadata, rules, user_conf, validity
+
+V61 = rules.load("v6.1")
+
+
+def test_the_current_round_is_there_and_frozen() -> None:
+    assert rules.load() == rules.load(rules.CURRENT) and rules.CURRENT in rules.rounds()
+    with pytest.raises(AttributeError):
+        V61.round = "v7.0"  # type: ignore[misc]
+
+
+def test_an_unknown_round_names_those_there_are() -> None:
+    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v6\.1"):
+        rules.load("v0.7")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("dataset_size = 43", ""),
+        ("dataset_size = 43", 'dataset_size = "43"'),
+        ("keep_bytes = 4096", "keep_bytes = 4096\nkeep = 1"),
+        ("[seeds]", "[sheds]"),
+    ],
+)
+def test_a_rules_file_with_a_wrong_field_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    text = (Path(rules.__file__).parent / "rules" / "v6.1.toml").read_text()
+    (tmp_path / "v9.toml").write_text(text.replace(old, new, 1))
+    monkeypatch.setattr(rules, "_FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=r"v9\.toml"):
+        rules.load("v9")
+
+
+def test_what_the_harness_reads_is_there() -> None:
+    assert V61.wheel == "mlcommons-loadgen==6.0.17"
+    assert V61.scenarios["Offline"].min_query_count(5000) == 5000 and V61.scenarios["Offline"].min_query_count(10**6) == 24576
+    assert V61.scenarios["SingleStream"].min_query_count(10) == 64
+    assert V61.benchmarks["bert-99"].dataset_size == 10833 and V61.benchmarks["llama3.1-8b-edge"].equal_issue
+    assert all(len(table) == 41 for table in V61.file_sha1.values())
+
+
+@pytest.mark.parametrize(("percentile", "least"), [(0.9, 64), (0.99, 662), (0.999, 6636)])
+def test_early_stopping_needs_so_many_queries(percentile: float, least: int) -> None:
+    assert validity.discards(least - 1, percentile, V61) is None
+    assert validity.discards(least, percentile, V61) == 0
+
+
+@given(st.integers(1, 20_000), st.sampled_from([0.9, 0.99]))
+def test_early_stopping_discards_as_many_as_the_binomial_allows(queries: int, percentile: float) -> None:
+    found = validity.discards(queries, percentile, V61)
+    t = 1 if found is None else found + 1
+    passing = [binom.cdf(k, queries, 1 - percentile) <= 0.01 * (1 + 1e-9) for k in (t, t + 1)]
+    assert passing == ([False, False] if found is None else [True, False])
+
+
+def test_user_conf_is_looked_up_in_loadgens_order() -> None:
+    conf = user_conf.parse("*.*.a = 1\nm.*.a = 2\n*.S.a = 3\nm.S.a = 4 # the nearest\n*.*.b = 5\nm.*.b = 6\n*.S.b = 7\n")
+    assert conf.look_up("m", "S", "a") == ("m.S.a", 4) and conf.look_up("m", "S", "b") == ("*.S.b", 7)
+    assert conf.look_up("m", "T", "a") == ("m.*.a", 2) and conf.look_up("n", "T", "a") == ("*.*.a", 1)
+    assert conf.look_up("m", "S", "c") is None
+
+
+def test_a_models_name_may_hold_dots() -> None:
+    assert user_conf.parse("llama3.1-8b.Offline.target_qps = 1e2").look_up("llama3.1-8b", "Offline", "target_qps") is not None
+
+
+@pytest.mark.parametrize("line", ["m.S.a=1", "m.S.a = x", "m.S.a = 1 2", "m.S.a 1", "a = 1", "m.S.a =", "m.S.a = nan", "m.S.a = 1e999"])
+def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
+    conf = user_conf.parse(line)
+    assert len(conf.faults) == 1 and "line 1" in conf.faults[0] and not conf.values
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_user_conf_of_some_kind(text: str) -> None:
+    user_conf.parse(text).look_up("m", "S", "a")
+
+
+@pytest.mark.parametrize("schema", sorted(p.stem for p in (Path(metadata.__file__).parent / "schemas").glob("*.json")))
+def test_every_schema_is_one(schema: str) -> None:
+    document = json.loads((Path(metadata.__file__).parent / "schemas" / f"{schema}.json").read_text())
+    Draft202012Validator.check_schema(document)
+
+
+def test_the_system_schema_asks_for_what_the_checker_asks() -> None:
+    document = json.loads((Path(metadata.__file__).parent / "schemas" / "system.json").read_text())
+    filled = [key for key, rule in document["properties"].items() if key in document["required"]]
+    assert len(document["required"]) == 35 and len(filled) == 26
+    assert not [key for key in filled if document["properties"][key] == {}]
