@@ -12,7 +12,7 @@ from scenarios.qsl import Qsl
 from sut.contract import Inference
 
 # LoadGen issues 1.1 × min_duration × target_qps samples. With another 15 % over the fastest calibrated window the run of a steady SUT lasts
-# a quarter longer than it must: a machine that was busier while it calibrated than while it measured does not end INVALID after ten minutes.
+# a quarter longer than it must: where the machine was busier while it calibrated, ten minutes do not end INVALID.
 _MARGIN = 1.15
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import jax
@@ -26,6 +27,11 @@ def _count(event: str, duration: float, **known: Any) -> None:
         _compilations[str(known.get("fun_name"))] += 1
 
 
+@cache
+def _listen() -> None:
+    jax.monitoring.register_event_duration_secs_listener(_count)
+
+
 def configure(workload: Workload) -> None:
     """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""
     if keras.backend.backend() != workload.backend or workload.backend != "jax":
@@ -43,7 +49,7 @@ def configure(workload: Workload) -> None:
         jax.devices()
     except RuntimeError as e:
         raise Unsupported(f"--device {workload.device}: JAX finds no such device ({str(e).splitlines()[0]}); --device cpu runs") from e
-    jax.monitoring.register_event_duration_secs_listener(_count)
+    _listen()
 
 
 def load_model(workload: Workload, **arguments: Any) -> Any:

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compliance import accuracy
+from harness import checkpoint, environments, models
+from scenarios.answers import pack
+from sut.contract import Workload
+from sut.registry import SUTS
+
+ROWS, LOGITS_ROWS = 8, 4
+REFERENCE = "native-torch-eager"
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What tests/sut/probe.py left of one SUT and model."""
+
+    model: models.Model
+    out: Path
+    reference: dict[str, np.ndarray]
+    evidence: list[dict[str, Any]]
+
+    def answers(self, case: str) -> dict[str, np.ndarray]:
+        with np.load(self.out / f"{case}.npz") as f:
+            return dict(f)
+
+    def score(self, case: str, precision: str = "float32") -> accuracy.Accuracy:
+        answers = self.answers(case)
+        forced = answers.pop("forced", None)
+        payload = pack(answers, self.model.answer_keys)
+        lengths = payload.lengths or [payload.rows.shape[1]] * len(payload.rows)
+        payloads = {i: row.tobytes()[:n] for i, (row, n) in enumerate(zip(payload.rows, lengths, strict=True))}
+        return accuracy.score(self.model.score, payloads, self.reference, self.model.tolerance[precision], self.model.answer_keys, forced)
+
+
+@pytest.fixture(scope="session")
+def probed(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Probed]:
+    """(SUT, model) → its answers, whole and broken, at size tiny: one process for each pair, all of a session's tests share it."""
+    root = tmp_path_factory.mktemp("probes")
+    known: dict[tuple[str, str], Probed] = {}
+
+    def probe(sut: str, name: str) -> Probed:
+        if (sut, name) not in known:
+            if sut != REFERENCE:
+                probe(REFERENCE, name)
+            known[sut, name] = _run(sut, models.load(name), root, interpreter(SUTS[sut].environment))
+        return known[sut, name]
+
+    return probe
+
+
+def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
+    out, size, spec = root / f"{sut}-{model.name}", model.sizes["tiny"], SUTS[sut]
+    out.mkdir()
+    np.savez(out / "inputs.npz", **inputs(model, size))
+    config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [3, 5, 9], "new_token_buckets": [8, 45]}
+    workload = Workload(
+        model.name, model.task, config, checkpoint.ensure(model, size, root).path, "float32", ROWS, "cpu", spec.backend, spec.execution
+    )
+    reference = root / f"{model.name}.npz"
+    told = {
+        "sut": sut,
+        "family": model.family,
+        "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
+        "out": str(out),
+        "inputs": str(out / "inputs.npz"),
+        "reference": str(reference),
+        "make_reference": sut == REFERENCE,
+        "logits_rows": LOGITS_ROWS,
+    }
+    (out / "spec.json").write_text(json.dumps(told))
+    done = subprocess.run(
+        [str(python), "-m", "tests.sut.probe", str(out / "spec.json")],
+        cwd=environments.ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **spec.process_env, "PYTHONPATH": str(environments.ROOT)},
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(reference) as f:
+        return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()))
+
+
+def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    width = size.sequence_length or size.prompt_length
+    ids = rng.integers(3, size.config["vocab_size"], (ROWS, width)).astype(np.int32)
+    if model.task == "generate":
+        return {
+            "input_ids": ids,
+            "prompt_length": np.full(ROWS, width, np.int32),
+            "max_new_tokens": np.full(ROWS, size.new_tokens, np.int32),
+        }
+    mask = (np.arange(width) < np.array([width] * (ROWS - 2) + [width // 2, 3])[:, None]).astype(np.int32)
+    return {"input_ids": ids * mask, "attention_mask": mask}

@@ -1,0 +1,180 @@
+"""Runs in a SUT's environment: load it, answer, break the loaded model on purpose, answer again. Knows frameworks; the tests do not.
+
+`python -m tests.sut.probe SPEC.json` writes <case>.npz for each case and evidence.json into the specification's "out".
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios import teacher
+from sut import padding
+from sut.contract import Inference, Workload
+from sut.registry import load_module
+
+Arrays = dict[str, np.ndarray]
+
+
+def main(specification: Path) -> None:
+    spec = json.loads(specification.read_text())
+    out = Path(spec["out"])
+    workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
+    module = load_module(spec["sut"], spec["family"])
+    with np.load(spec["inputs"]) as f:
+        inputs = dict(f)
+    sut = module.load(workload)
+    reference = Path(spec["reference"])
+    if spec["make_reference"]:
+        teacher.write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"])
+    with np.load(reference) as f:
+        forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
+
+    def save(case: str, tested: Inference, given: Arrays = inputs) -> None:
+        answers = dict(answer(tested, given))
+        if forced:
+            rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
+            answers["forced"] = teacher.forced_logits(tested, rows, forced, workload.batch_size)
+        np.savez(out / f"{case}.npz", **answers)
+
+    save("intact", sut)
+    evidence = [asdict(sut.evidence())]
+    answer(sut, inputs)
+    evidence.append(asdict(sut.evidence()))
+    answer(sut, {k: v[:3] for k, v in inputs.items()})
+    evidence.append(asdict(sut.evidence()))
+    for case, change in INPUT_BREAKAGES.items():
+        save(case, sut, change(inputs))
+    if forced:
+        np.savez(out / "uneven.npz", **uneven(sut, workload))
+    framework = TORCH if spec["sut"].startswith("native-torch") else KERAS
+    framework["zero_layer"](sut.model)
+    save("zeroed layer", sut)
+    if forced:
+        whole = module.load(workload)
+        framework["drop_cache"](whole.model)
+        save("dropped cache", whole)
+        framework["restore_cache"]()
+    save("bfloat16", module.load(replace(workload, precision="bfloat16")))
+    evidence.append(asdict(module.load(replace(workload, precision="bfloat16")).evidence()))
+    if framework is TORCH:
+        evidence.append(compiled(module.load(workload), inputs))
+    (out / "evidence.json").write_text(json.dumps(evidence))
+
+
+def answer(sut: Inference, inputs: Arrays) -> Mapping[str, np.ndarray]:
+    return sut.to_host(sut.predict(sut.prepare(inputs)))
+
+
+def zero_position(inputs: Arrays) -> Arrays:
+    ids = inputs["input_ids"].copy()
+    ids[:, 0] = 0
+    return {**inputs, "input_ids": ids}
+
+
+INPUT_BREAKAGES: dict[str, Callable[[Arrays], Arrays]] = {
+    "permuted rows": lambda inputs: {k: np.roll(v, 1, axis=0) for k, v in inputs.items()},
+    "reversed tokens": lambda inputs: {**inputs, "input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])},
+    "zeroed position": zero_position,
+}
+
+
+def uneven(sut: Inference, workload: Workload) -> Arrays:
+    """Rows of 3, 5 and 9 prompt tokens in one batch (`together`), and each alone (`alone`); what is not a row's own is -1."""
+    lengths, counts = np.array([3, 5, 9], np.int32), np.array([6, 8, 5], np.int32)
+    ids = np.random.default_rng(7).integers(3, workload.config["model"]["vocab_size"], (3, 9)).astype(np.int32)
+    ids *= np.arange(9) < lengths[:, None]
+    batch = {"input_ids": ids, "prompt_length": lengths, "max_new_tokens": counts}
+    alone = [answer(sut, {k: v[row : row + 1] for k, v in batch.items()}) for row in range(3)]
+    found = {"together": answer(sut, batch)["tokens"], "alone": np.concatenate([a["tokens"] for a in alone])}
+    own = np.arange(padding.shape(batch, workload.config)[1]) < counts[:, None]
+    return {k: np.where(own, v, -1) for k, v in found.items()}
+
+
+def torch_zero_layer(model: Any) -> None:
+    """What layer 0 adds to the residual: nothing."""
+    names = ("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense")
+    hit = [p for n, p in model.named_parameters() if any(name in n for name in names)]
+    assert len(hit) in (2, 4)
+    for parameter in hit:
+        parameter.data.zero_()
+
+
+def torch_drop_cache(model: Any) -> None:
+    """When one new token is fed, the cache gives back that token's own keys and values only."""
+    from transformers.cache_utils import Cache
+
+    def update(self: Any, keys: Any, values: Any, *rest: Any, **named: Any) -> Any:
+        found = _UPDATE[0](self, keys, values, *rest, **named)
+        return tuple(x[:, :, -1:].expand_as(x) for x in found) if keys.shape[2] == 1 else found
+
+    _UPDATE.append(Cache.update)
+    Cache.update = update
+
+
+def torch_restore_cache() -> None:
+    from transformers.cache_utils import Cache
+
+    Cache.update = _UPDATE.pop()
+
+
+_UPDATE: list[Any] = []
+
+
+def compiled(sut: Any, inputs: Arrays) -> dict[str, Any]:
+    """The evidence of a SUT that says eager and compiles."""
+    import torch
+
+    whole = sut.model
+    whole.forward = torch.compile(whole.forward, backend="eager")
+    answer(sut, {k: v[:2] for k, v in inputs.items()})
+    return asdict(sut.evidence())
+
+
+def keras_zero_layer(model: Any) -> None:
+    layers = getattr(model.backbone, "transformer_layers", None) or [model.backbone.get_layer("transformer_layer_0")]
+    hit = [v for v in layers[0].weights if "attention_output" in v.path or "feedforward_output" in v.path]
+    hit = [v for v in hit if "norm" not in v.path]
+    assert len(hit) in (2, 4), [v.path for v in layers[0].weights]
+    for variable in hit:
+        variable.assign(np.zeros(variable.shape, np.float32))
+
+
+def keras_drop_cache(model: Any) -> None:
+    """When one new token is fed, it may look at its own position of the cache only."""
+    from keras import ops
+
+    for layer in model.backbone.transformer_layers:
+        attention = layer._self_attention_layer
+
+        def call(
+            hidden: Any,
+            attention_mask: Any = None,
+            cache: Any = None,
+            cache_update_index: Any = None,
+            own: Any = attention.call,
+            **named: Any,
+        ) -> Any:
+            if cache is not None and hidden.shape[1] == 1:
+                attention_mask = (ops.arange(cache.shape[2]) == cache_update_index)[None, None]
+            return own(hidden, attention_mask=attention_mask, cache=cache, cache_update_index=cache_update_index, **named)
+
+        attention.call = call
+
+
+TORCH: dict[str, Callable[..., None]] = {
+    "zero_layer": torch_zero_layer,
+    "drop_cache": torch_drop_cache,
+    "restore_cache": torch_restore_cache,
+}
+KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras_drop_cache, "restore_cache": lambda: None}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

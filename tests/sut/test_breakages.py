@@ -1,0 +1,59 @@
+"""Each SUT intact passes its accuracy test, and broken on purpose fails it, at the tolerance of every precision."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in ("native-torch-eager", "keras3-jax")]
+BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_an_intact_sut_agrees_to_rounding(probed, sut, model):
+    found = probed(sut, model).score("intact")
+    assert found.passed
+    assert found.value < 2e-5
+    assert found.detail.get("equal_fraction", 1.0) == 1.0
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_a_broken_sut_fails(probed, sut, model, case, precision):
+    assert not probed(sut, model).score(case, precision).passed
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
+@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
+def test_a_dropped_cache_fails_by_its_tokens_alone(probed, sut, precision):
+    found = probed(sut, "mistral").score("dropped cache", precision)
+    assert not found.passed
+    assert found.value < 2e-5  # teacher-forced logits use no cache: they cannot see it
+    assert found.detail["regret"] > found.detail["regret_limit"]
+
+
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_a_breakage_is_far_beyond_the_tolerance(probed, sut, model, case):
+    found = probed(sut, model).score(case)
+    worst = max(found.value / found.threshold, found.detail.get("regret", 0) / found.detail.get("regret_limit", 1))
+    assert worst > 100
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(probed, sut, model):
+    assert probed(sut, model).score("bfloat16", "bfloat16").passed
+    assert not probed(sut, model).score("bfloat16", "float32").passed
+
+
+@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
+def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut):
+    answers = probed(sut, "mistral").answers("uneven")
+    np.testing.assert_array_equal(answers["together"], answers["alone"])
+    np.testing.assert_array_equal(answers["together"], probed("native-torch-eager", "mistral").answers("uneven")["alone"])
+
+
+def test_generation_does_not_repeat_itself(probed):
+    tokens = probed("native-torch-eager", "mistral").reference["tokens"]
+    assert min(len(set(row)) for row in tokens.tolist()) > 30
