@@ -123,14 +123,16 @@ def _run(arguments: list[str]) -> int:
 
 def _next(found: Any, request: Any) -> str:
     """The command a user would want now."""
+    from harness import output
+
     if found.status in ("error", "oom", "skipped"):
-        log = f"; the worker's own words: {found.directory}/raw/*/worker.log" if found.directory else ""
+        log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
         return f"the same command goes on from here: {request.command}{log}"
     if found.status == "invalid":
-        return f"./run.sh audit {shlex.quote(found.directory)} --level {found.mode}"
+        return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
     if request.mode == "quick":
         return f"{request.command} --mode valid  (10 minutes and more, by the round's settings)"
-    return f"./run.sh audit {shlex.quote(found.directory)} --level valid"
+    return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level valid"
 
 
 def _dry_run(request: Any, as_json: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -121,7 +122,13 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
     for warning in found.warnings:
         yield "note", warning
     if found.directory:
-        yield "directory", found.directory
+        yield "directory", near(found.directory)
+
+
+def near(directory: str) -> str:
+    """As the reader would type it: relative where that is shorter."""
+    relative = os.path.relpath(directory)
+    return relative if len(relative) < len(directory) else directory
 
 
 def speed(found: Result) -> str:

@@ -287,6 +287,7 @@ def _record(
 
 @contextmanager
 def _timed(spent: dict[str, float], name: str) -> Iterator[None]:
-    start = time.monotonic()
+    """Seconds of the block, less what is timed within it under another name."""
+    start, before = time.monotonic(), sum(spent.values())
     yield
-    spent[name] = round(time.monotonic() - start, 3)
+    spent[name] = round(time.monotonic() - start - (sum(spent.values()) - before), 3)

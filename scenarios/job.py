@@ -19,6 +19,7 @@ class Limits:
     Attributes:
         performance_sample_count: distinct samples LoadGen keeps loaded.
         equal_issue: `sample_concatenate_permutation`: every sample equally often, which the rules ask of language models.
+        rate_margin: Offline: how much faster than calibrated the SUT may turn out without the test becoming too short.
         trace_bytes: LoadGen's trace is written where it is predicted to stay below this.
     """
 
@@ -27,6 +28,7 @@ class Limits:
     performance_sample_count: int
     equal_issue: bool = False
     calibration_seconds: float = 1.5
+    rate_margin: float = 1.0
     trace_bytes: int = 32 << 20
 
 

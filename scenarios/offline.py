@@ -11,13 +11,10 @@ from scenarios.job import Job, Limits
 from scenarios.qsl import Qsl
 from sut.contract import Inference
 
-# LoadGen issues 1.1 × min_duration × target_qps samples. With another 15 % over the fastest calibrated window the run of a steady SUT lasts
-# a quarter longer than it must: where the machine was busier while it calibrated, ten minutes do not end INVALID.
-_MARGIN = 1.15
-
 
 def user_conf(limits: Limits, fastest_sample_ns: float, median_sample_ns: float) -> dict[str, float]:
-    return {"target_qps": _MARGIN * 1e9 / fastest_sample_ns}
+    """LoadGen issues 1.1 × min_duration × target_qps samples: a tenth more than a steady SUT needs, and `rate_margin` on top."""
+    return {"target_qps": limits.rate_margin * 1e9 / fastest_sample_ns}
 
 
 def callbacks(sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job) -> tuple[Callable[..., None], Callable[[], None]]:

@@ -154,16 +154,16 @@ def keras_drop_cache(model: Any) -> None:
         attention = layer._self_attention_layer
 
         def call(
-            hidden: Any,
+            hidden_states: Any,
             attention_mask: Any = None,
             cache: Any = None,
             cache_update_index: Any = None,
             own: Any = attention.call,
             **named: Any,
         ) -> Any:
-            if cache is not None and hidden.shape[1] == 1:
+            if cache is not None and hidden_states.shape[1] == 1:
                 attention_mask = (ops.arange(cache.shape[2]) == cache_update_index)[None, None]
-            return own(hidden, attention_mask=attention_mask, cache=cache, cache_update_index=cache_update_index, **named)
+            return own(hidden_states, attention_mask=attention_mask, cache=cache, cache_update_index=cache_update_index, **named)
 
         attention.call = call
 
