@@ -118,7 +118,7 @@ def _run(arguments: list[str]) -> int:
         output.document({"cells": [output.result_as_json(found)]})
     else:
         output.result(found, _next(found, request))
-    return 0 if found.status in ("ok", "unsupported") else 1
+    return 0 if found.status == "ok" else 1
 
 
 def _next(found: Any, request: Any) -> str:
@@ -128,6 +128,8 @@ def _next(found: Any, request: Any) -> str:
     if found.status in ("error", "oom", "skipped"):
         log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
         return f"the same command goes on from here: {request.command}{log}"
+    if found.status == "unsupported":
+        return "./run.sh list  (what there is), or another --precision or --device"
     if found.status == "invalid":
         return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
     if request.mode == "quick":

@@ -43,13 +43,22 @@ def configure(workload: Workload) -> None:
         raise Unsupported(f"execution {workload.execution} is not written for Keras on JAX; xla is")
     if workload.precision == "tf32" and workload.device != "cuda":
         raise Unsupported("--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16")
-    jax.config.update("jax_platforms", workload.device)
     jax.config.update("jax_default_matmul_precision", _MATMUL[workload.precision])
-    try:
-        jax.devices()
-    except RuntimeError as e:
-        raise Unsupported(f"--device {workload.device}: JAX finds no such device ({str(e).splitlines()[0]}); --device cpu runs") from e
+    _choose_device(workload.device)
     _listen()
+
+
+def _choose_device(device: str) -> None:
+    """JAX's first platform becomes its default; without the plugin of one it goes on to the next in silence, hence the look."""
+    jax.config.update("jax_platforms", {"cpu": "cpu", "cuda": "cuda,cpu"}[device])
+    try:
+        found = jax.default_backend()
+    except RuntimeError as e:
+        found = str(e).splitlines()[0]
+    if found != {"cpu": "cpu", "cuda": "gpu"}[device]:
+        raise Unsupported(
+            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without it: {found}); --device cpu runs"
+        )
 
 
 def load_model(workload: Workload, **arguments: Any) -> Any:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 import transformers
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from sut import precision
 from sut.contract import Evidence, Unsupported, Workload
@@ -46,18 +45,20 @@ def synchronise(workload: Workload) -> None:
 
 
 def evidence(model: torch.nn.Module, workload: Workload, call: str, forward: Callable[[], Any]) -> Evidence:
-    """`forward`: one small call of the model, the way the measured call does it; its operators are counted one by one."""
+    """`forward`: one small call of the model, the way the measured call does it; its operators are counted."""
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     product_error = precision.error(_probe(next(model.parameters())))
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     graphs = _dynamo_graphs()
+    operators, regions = _operators(forward)
     return Evidence(
         graphs=graphs + scripted,
         graph_breaks=None,
         precision=precision.classify(product_error) if len(dtypes) == 1 else "mixed",
         detail={
             "call": call,
-            "operators": _count_operators(forward),
+            "operators": operators,
+            "compiled_regions": regions,
             "dynamo_graphs": graphs,
             "script_modules": scripted,
             "parameter_dtypes": dtypes,
@@ -84,20 +85,15 @@ def _dynamo_graphs() -> int:
     return int(module.counters["stats"]["unique_graphs"]) if module else 0
 
 
-class _Counter(TorchDispatchMode):
-    """Sees every operator that is dispatched one by one; inside a compiled region none is."""
+def _operators(forward: Callable[[], Any]) -> tuple[int, int]:
+    """(operators, compiled regions) of one call: eager dispatches each operator by its name, a compiled region is one event around fewer.
 
-    count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += 1
-        return func(*args, **(kwargs or {}))
-
-
-def _count_operators(forward: Callable[[], Any]) -> int:
-    with torch.no_grad(), _Counter() as counter:
+    By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
+    """
+    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         forward()
-    return counter.count
+    names = [event.name for event in profile.events()]
+    return sum(n.startswith("aten::") for n in names), sum(n.startswith("Torch-Compiled Region") for n in names)
 
 
 def _device_name(workload: Workload) -> str:

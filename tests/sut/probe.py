@@ -16,7 +16,7 @@ import numpy as np
 
 from scenarios import teacher
 from sut import padding
-from sut.contract import Inference, Workload
+from sut.contract import Inference, Unsupported, Workload
 from sut.registry import load_module
 
 Arrays = dict[str, np.ndarray]
@@ -61,8 +61,11 @@ def main(specification: Path) -> None:
         framework["drop_cache"](whole.model)
         save("dropped cache", whole)
         framework["restore_cache"]()
-    save("bfloat16", module.load(replace(workload, precision="bfloat16")))
-    evidence.append(asdict(module.load(replace(workload, precision="bfloat16")).evidence()))
+    half = module.load(replace(workload, precision="bfloat16"))
+    save("bfloat16", half)
+    evidence.append(asdict(half.evidence()))
+    refused = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
+    (out / "refused.json").write_text(json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()}))
     if framework is TORCH:
         evidence.append(compiled(module.load(workload), inputs))
     (out / "evidence.json").write_text(json.dumps(evidence))
@@ -70,6 +73,15 @@ def main(specification: Path) -> None:
 
 def answer(sut: Inference, inputs: Arrays) -> Mapping[str, np.ndarray]:
     return sut.to_host(sut.predict(sut.prepare(inputs)))
+
+
+def refusal(module: Any, workload: Workload) -> str:
+    """What `load` says when it cannot; these environments hold the CPU builds, whatever the machine has."""
+    try:
+        module.load(workload)
+    except Unsupported as e:
+        return str(e)
+    return "loaded"
 
 
 def zero_position(inputs: Arrays) -> Arrays:

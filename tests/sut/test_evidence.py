@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in ("native-torch-eager", "keras3-jax")]
@@ -33,9 +35,20 @@ def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, m
 def test_eager_has_no_graph_and_dispatches_its_operators_one_by_one(probed, model):
     evidence = probed("native-torch-eager", model).evidence[NEW_SHAPE]
     assert evidence["graphs"] == 0
-    assert evidence["detail"]["operators"] > 50
+    assert evidence["detail"]["operators"] > 100
+    assert evidence["detail"]["compiled_regions"] == 0
 
 
 @pytest.mark.parametrize("model", ["bert", "mistral"])
 def test_an_eager_sut_that_compiles_is_caught(probed, model):
-    assert probed("native-torch-eager", model).evidence[COMPILED]["graphs"] > 0
+    evidence = probed("native-torch-eager", model).evidence[COMPILED]
+    assert evidence["graphs"] > 0
+    assert evidence["detail"]["compiled_regions"] > 0
+
+
+@pytest.mark.parametrize(("case", "words"), [("tf32", "--precision tf32"), ("cuda", "--device cuda"), ("script", "execution script")])
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case, words):
+    told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]
+    assert told.startswith(words)
+    assert "\n" not in told

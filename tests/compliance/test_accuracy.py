@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from compliance import accuracy
+
+TOLERANCE = {"logit_error": 1e-3, "regret": 1e-2, "judged_fraction": 0.5}
+ROWS, NEW, VOCABULARY, FORCED = 6, 5, 40, 3
+LOGITS = np.random.default_rng(0).standard_normal((ROWS, NEW, VOCABULARY)).astype(np.float32)
+TOP = np.argsort(-LOGITS, axis=-1)[..., :8].astype(np.int32)
+COUNTS = np.array([5, 5, 3, 5, 1, 5], np.int32)
+REFERENCE = {
+    "tokens": np.ascontiguousarray(TOP[..., 0]),
+    "n_tokens": COUNTS,
+    "top_ids": TOP,
+    "top_logits": np.take_along_axis(LOGITS, TOP, -1),
+    "logits": LOGITS[:FORCED],
+}
+SPREAD = REFERENCE["logits"][np.arange(NEW) < COUNTS[:FORCED, None]].std()
+CLASSES = {"logits": LOGITS[:, 0, :2]}
+
+
+def predicted(logits: np.ndarray) -> dict[int, bytes]:
+    return {i: row.astype(np.float32).tobytes() for i, row in enumerate(logits)}
+
+
+def generated(tokens: np.ndarray) -> dict[int, bytes]:
+    return {i: row[:n].astype(np.int32).tobytes() for i, (row, n) in enumerate(zip(tokens, COUNTS, strict=True))}
+
+
+def score_logits(answers: dict[int, bytes]) -> accuracy.Accuracy:
+    return accuracy.score("logits", answers, CLASSES, TOLERANCE, ("logits",), None)
+
+
+def score_tokens(answers: dict[int, bytes], logits: np.ndarray | None = LOGITS[:FORCED], **tolerance: float) -> accuracy.Accuracy:
+    return accuracy.score("tokens", answers, REFERENCE, {**TOLERANCE, **tolerance}, ("tokens",), logits)
+
+
+def test_equal_logits_have_no_error():
+    found = score_logits(predicted(CLASSES["logits"]))
+    assert (found.metric, found.value, found.passed) == ("logit_error", 0.0, True)
+
+
+@given(st.floats(1e-5, 10), st.integers(0, ROWS - 1), st.integers(0, 1))
+def test_the_error_is_the_largest_difference_in_standard_deviations(shift, row, column):
+    wrong = CLASSES["logits"].astype(np.float64)
+    spread = wrong.std()
+    wrong[row, column] += shift * spread
+    found = score_logits(predicted(wrong))
+    assert found.value == pytest.approx(shift, rel=1e-2, abs=1e-6)
+    assert found.passed == (found.value <= 1e-3)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_never_passes(value):
+    wrong = CLASSES["logits"].copy()
+    wrong[2, 1] = value
+    assert not score_logits(predicted(wrong)).passed
+    forced = LOGITS[:FORCED].copy()
+    forced[0, 0, 0] = value
+    assert not score_tokens(generated(REFERENCE["tokens"]), forced).passed
+
+
+def test_equal_tokens_and_logits_pass():
+    found = score_tokens(generated(REFERENCE["tokens"]))
+    assert found.passed
+    assert (found.detail["equal_fraction"], found.detail["judged_fraction"], found.detail["regret"]) == (1.0, 1.0, 0.0)
+    assert found.detail["tokens"] == COUNTS.sum()
+
+
+def test_the_regret_is_that_of_the_first_token_that_differs():
+    tokens = REFERENCE["tokens"].copy()
+    tokens[0, 2:] = TOP[0, 2:, 3]  # what follows the first divergence has another past and is not judged
+    found = score_tokens(generated(tokens), regret=10.0, judged_fraction=0.0)
+    lost = (LOGITS[0, 2, TOP[0, 2, 0]] - LOGITS[0, 2, TOP[0, 2, 3]]) / SPREAD
+    assert found.detail["regret"] == pytest.approx(lost, rel=1e-6)
+    assert found.detail["judged_fraction"] == (COUNTS.sum() - 2) / COUNTS.sum()
+    assert found.passed
+    assert not score_tokens(generated(tokens)).passed
+
+
+def test_a_token_beyond_the_candidates_regrets_at_least_the_last_of_them():
+    tokens = REFERENCE["tokens"].copy()
+    tokens[1, 0] = LOGITS[1, 0].argmin()
+    found = score_tokens(generated(tokens))
+    last = (REFERENCE["top_logits"][1, 0, 0] - REFERENCE["top_logits"][1, 0, 7]) / SPREAD
+    assert found.detail["regret"] == pytest.approx(float(last), rel=1e-6)
+    assert not found.passed
+
+
+def test_a_near_tie_may_fall_either_way():
+    reference = {k: v.copy() for k, v in REFERENCE.items()}
+    reference["top_logits"][1, 4, 1] = reference["top_logits"][1, 4, 0] - 1e-4
+    tokens = reference["tokens"].copy()
+    tokens[1, 4] = reference["top_ids"][1, 4, 1]
+    assert accuracy.score("tokens", generated(tokens), reference, TOLERANCE, ("tokens",), LOGITS[:FORCED]).passed
+
+
+def test_too_few_judged_tokens_do_not_pass():
+    tokens = np.ascontiguousarray(TOP[..., 1])
+    found = score_tokens(generated(tokens), regret=100.0)
+    assert found.detail["judged_fraction"] == ROWS / COUNTS.sum()
+    assert not found.passed
+
+
+@pytest.mark.parametrize("change", [lambda n: n - 1, lambda n: n + 1, lambda n: 0])
+def test_a_row_of_another_count_fails(change):
+    answers = generated(REFERENCE["tokens"])
+    answers[3] = np.resize(REFERENCE["tokens"][3], change(5)).tobytes()
+    found = score_tokens(answers, judged_fraction=0.0)
+    assert (found.passed, found.detail["rows_of_wrong_length"]) == (False, 1)
+
+
+def test_all_rows_of_another_count_fail_too():
+    assert not score_tokens(dict.fromkeys(range(ROWS), b"")).passed
+
+
+def test_teacher_forced_logits_count_only_where_a_row_has_tokens():
+    forced = LOGITS[:FORCED].copy()
+    forced[2, 3:] = 1e6  # row 2 has three tokens
+    assert score_tokens(generated(REFERENCE["tokens"]), forced).passed
+    forced[2, 2] += 1.0
+    assert not score_tokens(generated(REFERENCE["tokens"]), forced).passed
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (dict.fromkeys(range(5), b"\x00" * 8), "1 of 6 samples have no answer, the first is 5"),
+        (dict.fromkeys(range(7), b"\x00" * 8), "1 answers are of samples the reference does not have, the first is 6"),
+        ({i: b"\0" * (8 if i != 4 else 12) for i in range(6)}, "the answer of sample 4 has 12 bytes, expected 8 bytes"),
+        ({i: b"\0" * (8 if i != 4 else 7) for i in range(6)}, "the answer of sample 4 has 7 bytes, expected 8 bytes"),
+        ({}, "6 of 6 samples have no answer"),
+    ],
+)
+def test_logits_that_are_not_one_row_a_sample_are_refused(answers, message):
+    with pytest.raises(ValueError, match=message):
+        score_logits(answers)
+
+
+def test_a_payload_of_broken_integers_is_refused():
+    with pytest.raises(ValueError, match="the answer of sample 2 has 5 bytes, expected whole int32 values"):
+        score_tokens({**generated(REFERENCE["tokens"]), 2: b"12345"})
+
+
+def test_tokens_without_teacher_forced_logits_are_refused():
+    with pytest.raises(ValueError, match=r"there are none \(logits.npy\)"):
+        score_tokens(generated(REFERENCE["tokens"]), None)
+
+
+def test_teacher_forced_logits_of_another_run_are_refused():
+    with pytest.raises(ValueError, match="not of one run"):
+        score_tokens(generated(REFERENCE["tokens"]), LOGITS[: FORCED - 1])
+
+
+def test_a_reference_that_cannot_judge_is_refused():
+    flat = {"logits": np.ones((6, 2), np.float32)}
+    with pytest.raises(ValueError, match="nothing can be judged"):
+        accuracy.score("logits", predicted(flat["logits"]), flat, TOLERANCE, ("logits",), None)
+    with pytest.raises(ValueError, match="the reference holds no top_ids"):
+        accuracy.score("tokens", {}, {k: v for k, v in REFERENCE.items() if k != "top_ids"}, TOLERANCE, ("tokens",), None)
+
+
+def test_an_unknown_score_is_named_with_those_there_are():
+    with pytest.raises(ValueError, match="no accuracy score `f1`; there are logits, tokens"):
+        accuracy.score("f1", {}, CLASSES, TOLERANCE, ("logits",), None)
+
+
+def test_the_line_is_one_of_json_with_five_digits():
+    line = accuracy.Accuracy("logit_error", 0.123456789, 1e-3, False, {"regret": float("nan"), "samples": 6}).line()
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "metric": "logit_error",
+        "value": 0.12346,
+        "threshold": 0.001,
+        "passed": False,
+        "detail": {"regret": None, "samples": 6},
+    }
+
+
+@settings(max_examples=200)
+@given(st.dictionaries(st.integers(-1, ROWS), st.binary(max_size=24)), st.sampled_from(["logits", "tokens"]))
+def test_whatever_the_payloads_are_a_score_or_one_sentence_comes_out(answers, kind):
+    reference = CLASSES if kind == "logits" else REFERENCE
+    try:
+        found = accuracy.score(kind, answers, reference, TOLERANCE, (kind,), LOGITS[:FORCED])
+    except ValueError as e:
+        assert "\n" not in str(e)
+    else:
+        json.loads(found.line())

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+from harness import checkpoint, models
+from harness.errors import EnvironmentFailure
+
+BERT, MISTRAL = models.load("bert"), models.load("mistral")
+TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
+
+
+def file_of(found: checkpoint.Checkpoint) -> Path:
+    return found.path / "model.safetensors"
+
+
+@pytest.mark.parametrize("model", [BERT, MISTRAL], ids=lambda m: m.name)
+def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
+    size = model.sizes["tiny"]
+    found = checkpoint.ensure(model, size, tmp_path)
+    tensors = load_file(file_of(found))
+    assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
+    assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
+    assert (found.parameters, found.bytes) == (sum(t.size for t in tensors.values()), file_of(found).stat().st_size)
+    assert found.digest == hashlib.sha256(file_of(found).read_bytes()).hexdigest()
+
+
+def test_values_have_the_mean_and_spread_of_the_table(tmp_path):
+    tensors = load_file(file_of(checkpoint.ensure(MISTRAL, MISTRAL.sizes["tiny"], tmp_path)))
+    for t in MISTRAL.sizes["tiny"].tensors:
+        margin = 6 * t.std / np.sqrt(tensors[t.name].size)
+        assert abs(tensors[t.name].mean() - t.mean) < margin
+        assert abs(tensors[t.name].std() - t.std) < margin
+
+
+@pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda s: s.precision)
+def test_every_value_survives_float16_because_a_converter_goes_through_it(tmp_path, size):
+    for name, values in load_file(file_of(checkpoint.ensure(MISTRAL, size, tmp_path))).items():
+        exact = values.astype(np.float32)
+        np.testing.assert_array_equal(exact.astype(np.float16).astype(np.float32), exact, err_msg=name)
+
+
+def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
+    found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
+    with safe_open(file_of(found), framework="np") as f:
+        assert {f.get_slice(n).get_dtype() for n in f.keys()} == {"BF16"}  # noqa: SIM118  not a dict
+    half, whole = (load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (TINY_BFLOAT16, MISTRAL.sizes["tiny"]))
+    for name in whole:
+        np.testing.assert_allclose(half[name].astype(np.float32), whole[name], rtol=2**-8, atol=1e-7)
+
+
+def test_the_configuration_names_the_class_and_the_dtype(tmp_path):
+    found = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
+    config = json.loads((found.path / "config.json").read_text())
+    assert config["architectures"] == ["BertForSequenceClassification"]
+    assert (config["model_type"], config["dtype"], config["hidden_size"]) == ("bert", "float32", 64)
+
+
+def test_tensors_do_not_depend_on_their_neighbours(tmp_path):
+    size = MISTRAL.sizes["tiny"]
+    backwards = dataclasses.replace(size, tensors=size.tensors[::-1])
+    one, other = (load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (size, backwards))
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    assert len({t.tobytes() for t in one.values()}) == len(one)
+
+
+def test_the_chunk_it_is_made_in_does_not_change_a_tensor(tmp_path, monkeypatch):
+    whole = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path / "whole")
+    monkeypatch.setattr(checkpoint, "_CHUNK", 1000)
+    assert checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path / "parts").digest == whole.digest
+
+
+def test_a_finished_checkpoint_is_used_again(tmp_path):
+    first = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
+    written = file_of(first).stat().st_mtime_ns
+    assert checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path) == first
+    assert file_of(first).stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("damage", ["no digest", "digest cut", "weights cut", "no weights"])
+def test_a_half_made_checkpoint_is_made_again(tmp_path, damage):
+    whole = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
+    target = whole.path / ("digest.json" if "digest" in damage else "model.safetensors")
+    if damage.startswith("no"):
+        target.unlink()
+    else:
+        target.write_bytes(target.read_bytes()[:50])
+    assert checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path) == whole
+    assert file_of(whole).stat().st_size == whole.bytes
+
+
+def test_another_recipe_is_another_folder(tmp_path):
+    size = BERT.sizes["tiny"]
+    other = dataclasses.replace(size, config={**size.config, "layer_norm_eps": 1e-6})
+    assert checkpoint.ensure(BERT, size, tmp_path).path != checkpoint.ensure(BERT, other, tmp_path).path
+
+
+def ensure_tiny(cache: Path) -> str:
+    return checkpoint.ensure(MISTRAL, MISTRAL.sizes["tiny"], cache).digest
+
+
+def test_of_two_processes_one_waits_for_the_other(tmp_path):
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        assert len(set(pool.map(ensure_tiny, [tmp_path] * 4))) == 1
+    assert len(list((tmp_path / "checkpoints").glob("*/model.safetensors"))) == 1
+
+
+def test_a_disk_that_is_too_small_is_said_before_anything_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 1000})())
+    with pytest.raises(EnvironmentFailure, match="takes 0.0 GB .* free some space, or choose a smaller --size"):
+        checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
+    assert not list(tmp_path.rglob("*.safetensors"))
