@@ -64,12 +64,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Metric:
-    """LoadGen's one number for the scenario."""
+    """LoadGen's one number for the scenario: `samples_per_second` (a mean), or `latency_p90` by early stopping or as a plain percentile."""
 
     name: str
     value: float
     unit: str
     higher_is_better: bool
+    estimate: str = "mean"
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,11 @@ Every value is representable in float16, because KerasHub's converters go throug
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.errors import EnvironmentFailure
+from harness.locks import held
 from harness.models import Model, Size, Tensor
 
 _FORMAT, _SEED = 1, 20240611
@@ -30,7 +29,7 @@ _DIGEST = "digest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`path`: folder with config.json and model.safetensors; `digest`: sha256 of the latter, hex."""
+    """`path`: folder with config.json and model.safetensors; `digest`: sha256 of the two, one after the other, hex."""
 
     path: Path
     digest: str
@@ -38,7 +37,11 @@ class Checkpoint:
     bytes: int
 
 
-def ensure(model: Model, size: Size, cache: Path) -> Checkpoint:
+NONE = Checkpoint(Path(), hashlib.sha256(b"").hexdigest(), 0, 0)
+"""Of a SUT that reads no weights."""
+
+
+def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None) -> Checkpoint:
     """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one waits for the other.
 
     Raises EnvironmentFailure where the disk is too small.
@@ -47,8 +50,11 @@ def ensure(model: Model, size: Size, cache: Path) -> Checkpoint:
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
     path = cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _file_lock(path.with_name(path.name + ".lock")):
-        return _finished(path) or _make(path, size, recipe)
+    with held(path.with_name(path.name + ".lock"), lambda: say(f"waiting for another process that writes {path.name}")):
+        if found := _finished(path):
+            return found
+        say(f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB")
+        return _make(path, size, recipe)
 
 
 def _recipe(model: Model, size: Size) -> dict[str, Any]:
@@ -59,12 +65,23 @@ def _recipe(model: Model, size: Size) -> dict[str, Any]:
 
 
 def _finished(path: Path) -> Checkpoint | None:
+    """None too where the files are no longer those that were written: their bytes are hashed anew each time."""
     try:
         known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
-        written = (path / "model.safetensors").stat().st_size
+        digest = _digest(path)
     except (OSError, ValueError):
         return None
-    return Checkpoint(path, known["sha256"], known["parameters"], known["bytes"]) if written == known["bytes"] else None
+    return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known["sha256"] else None
+
+
+def _digest(path: Path) -> str:
+    """sha256 of config.json followed by model.safetensors: both decide the answers."""
+    total = hashlib.sha256()
+    for name in ("config.json", "model.safetensors"):
+        with (path / name).open("rb") as f:
+            while chunk := f.read(1 << 24):
+                total.update(chunk)
+    return total.hexdigest()
 
 
 def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
@@ -79,7 +96,8 @@ def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
         )
     (path / "config.json").write_text(json.dumps(recipe["config"], indent=1) + "\n", encoding="utf-8")
     with (path / "model.safetensors").open("wb") as f:
-        digest = _write(f, header, size.tensors, recipe["dtype"])
+        _write(f, header, size.tensors, recipe["dtype"])
+    digest = _digest(path)
     known = {"sha256": digest, "parameters": size.parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
     partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
@@ -103,15 +121,11 @@ def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _write(f: BinaryIO, header: bytes, tensors: tuple[Tensor, ...], dtype: str) -> str:
-    total = hashlib.sha256(header)
+def _write(f: BinaryIO, header: bytes, tensors: tuple[Tensor, ...], dtype: str) -> None:
     f.write(header)
     for tensor in tensors:
         for part in _values(tensor):
-            data = (part if dtype == "F32" else _bfloat16_bits(part)).data.cast("B")
-            total.update(data)
-            f.write(data)
-    return total.hexdigest()
+            f.write((part if dtype == "F32" else _bfloat16_bits(part)).data)
 
 
 def _values(tensor: Tensor) -> Iterator[np.ndarray]:
@@ -129,10 +143,3 @@ def _bfloat16_bits(values: np.ndarray) -> np.ndarray:
     import ml_dtypes  # only a bfloat16 size needs it
 
     return values.astype(ml_dtypes.bfloat16).view(np.uint16)
-
-
-@contextmanager
-def _file_lock(path: Path) -> Iterator[None]:
-    with path.open("w") as f:
-        fcntl.flock(f, fcntl.LOCK_EX)
-        yield

@@ -9,7 +9,7 @@ STARTED_MONOTONIC_NS = time.monotonic_ns()  # before the heavier imports: the cl
 import argparse  # noqa: E402
 import difflib  # noqa: E402
 import errno  # noqa: E402
-import os  # noqa: E402
+import io  # noqa: E402
 import shlex  # noqa: E402
 import signal  # noqa: E402
 import subprocess  # noqa: E402
@@ -26,6 +26,7 @@ from sut.registry import SUTS  # noqa: E402
 
 ROUND = "v6.1"
 COMMANDS = ("run", "list", "audit", "doctor", "test")
+_SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 _EPILOG = """\
 commands (bare flags mean `run`):
   run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
@@ -43,7 +44,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: list[str]) -> int:
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
+        signal.signal(number, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
+            stream.reconfigure(errors="backslashreplace")
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "run"
     rest = arguments[1:] if arguments and arguments[0] in COMMANDS else arguments
     try:
@@ -51,18 +56,16 @@ def main(arguments: list[str]) -> int:
             raise UsageError(f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
         return {"run": _run, "list": _list, "audit": _audit, "doctor": _doctor, "test": _test}[command](rest)
     except KeyboardInterrupt:
-        _error("interrupted: what was measured stays; the same command goes on from there")
+        again = shlex.join(["./run.sh", *arguments])
+        _error(f"interrupted: what was measured stays; the same command goes on from there: {again}")
         return 130
     except HarnessError as e:
         _error(str(e))
         return e.exit_code
-    except BrokenPipeError:  # `| head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except OSError as e:
-        if e.errno not in (errno.ENOSPC, errno.EDQUOT):
-            return _fault()
-        _error(f"the disk is full ({e.filename or 'while writing'}): free some space, or choose another --out or --cache")
+        full = e.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = "free some space, or choose another --out or --cache" if full else "see --out and --cache"
+        _error(f"{'the disk is full' if full else e.strerror} ({e.filename or 'while writing'}): {advice}")
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
         return _fault()
@@ -97,11 +100,11 @@ def _run(arguments: list[str]) -> int:
         precision=flags.precision and _known(flags.precision, PRECISIONS, "--precision"),
         batch_size=flags.batch_size,
         seq_len=flags.seq_len,
-        dataset_file=flags.dataset,
+        dataset_file=flags.dataset and flags.dataset.absolute(),
         device=flags.device,
         out=flags.out.absolute(),
         cache=flags.cache.absolute(),
-        python=flags.python,
+        python=flags.python and flags.python.absolute(),
         load_seconds=flags.load_seconds,
         submitter=_submitter(flags.submitter),
         options=_options(flags.sut, flags.sut_option),
@@ -133,14 +136,24 @@ def _next(found: Any, request: Any) -> str:
     if found.status == "invalid":
         return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
     if request.mode == "quick":
-        return f"{request.command} --mode valid  (10 minutes and more, by the round's settings)"
+        return f"{_without(request.command, '--load-seconds')} --mode valid  (10 minutes and more, by the round's settings)"
     return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level valid"
 
 
-def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import listing, output, plan
+def _without(command: str, flag: str) -> str:
+    """The command less a flag and its value."""
+    words = shlex.split(command)
+    kept = [w for n, w in enumerate(words) if w != flag and (n == 0 or words[n - 1] != flag) and not w.startswith(f"{flag}=")]
+    return shlex.join(kept)
 
-    planned = listing.planned(request, plan.memory_shortage(request, request.precision))
+
+def _dry_run(request: Any, as_json: bool) -> int:
+    from harness import dataset, listing, output, plan, reference
+    from sut.registry import unsupported
+
+    prompts = len(dataset.read(request.dataset)[0]) if request.dataset else None
+    refused = unsupported(request.sut, request.model.name, request.model.family, request.model.task)
+    planned = listing.planned(request, prompts, refused or plan.memory_shortage(request, request.precision), reference.shortage(request))
     if as_json:
         output.document(planned)
     else:
@@ -149,6 +162,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
 
 
 def _list(arguments: list[str]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
     parser = _Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
     _common(parser)
     flags = parser.parse_args(arguments)
@@ -160,6 +174,7 @@ def _list(arguments: list[str]) -> int:
 
 
 def _audit(arguments: list[str]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = _Parser(
         prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
     )
@@ -235,7 +250,7 @@ def _run_parser() -> argparse.ArgumentParser:
         help="your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
     )
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
-    add("--load-seconds", type=float, default=10, metavar="S", help="length of a quick performance test (default 10)")
+    add("--load-seconds", type=float, metavar="S", help="length of a quick performance test (default 10)")
     add("--sut-option", action="append", default=[], metavar="NAME=VALUE", help="an option of the SUT (see list); may be repeated")
     add("--out", type=Path, default=ROOT / "runs", metavar="DIR", help="where run directories go (default: runs/ beside run.sh)")
     add("--python", type=Path, metavar="PATH", help="use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed")
@@ -269,6 +284,8 @@ def _known(value: str, names: Iterable[str], flag: str) -> str:
 
 
 def _did_you_mean(value: str, names: Iterable[str]) -> str:
+    if value.lower() in _SYNONYMS:
+        return f" (did you mean {_SYNONYMS[value.lower()]}?)"
     near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)
     return f" (did you mean {next(n for n in names if n.lower() == near[0])}?)" if near else ""
 
@@ -285,11 +302,17 @@ def _options(sut: str, given: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        if name not in known or not equals:
+        if name in known and not equals:
+            raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
+        if name not in known:
             there = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UsageError(f"--sut-option {text}: {sut} has no such option, or no =VALUE{_did_you_mean(name, known)}; {there}")
+            raise UsageError(f"--sut-option {text}: {sut} has no such option{_did_you_mean(name, known)}; {there}")
+        kind = known[name][0]
+        if isinstance(kind, tuple):
+            found[name] = _known(value, kind, f"--sut-option {name}=")
+            continue
         try:
-            found[name] = known[name][0](value)
+            found[name] = kind(value)
         except ValueError:
-            raise UsageError(f"--sut-option {text}: the value is a {known[name][0].__name__}") from None
+            raise UsageError(f"--sut-option {text}: the value is {'a number' if kind is float else 'a whole number'}") from None
     return found

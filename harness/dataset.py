@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -47,6 +48,8 @@ def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
 
     Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
     """
+    if path.suffix == ".json":
+        raise UsageError(f"--dataset {path}: JSON Lines end in .jsonl, one object a line; rename or convert the file")
     try:
         raw = path.read_bytes()
     except OSError as e:
@@ -77,8 +80,12 @@ def _paragraphs(text: str) -> list[Prompt]:
 
 def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
     prompts, other = [], set()
+    if not text.strip():
+        return [], ()
     for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
         where = f"{path}:{number}"
+        if not line.strip():
+            raise UsageError(f"{where}: an empty line: each line is an object with `prompt`")
         try:
             row = json.loads(line)
         except ValueError as e:
@@ -112,6 +119,9 @@ def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache:
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     paths = [_write(directory / name, content) for name, content in (("inputs.npz", arrays), ("synthetic.npz", twin))]
     new = float(arrays["max_new_tokens"].mean()) if "max_new_tokens" in arrays else None
+    if dataset is not None:
+        lengths = arrays["prompt_length"] if "prompt_length" in arrays else arrays["attention_mask"].sum(1)
+        notes = (f"{dataset.name}: {len(lengths)} prompts of {lengths.min()} to {lengths.max()} tokens (bytes and their marks)", *notes)
     return Inputs(paths[0], paths[1], warmup_rows, digest, len(arrays["input_ids"]), config, new, notes)
 
 
@@ -158,10 +168,11 @@ def _check_length(model: Model, size: Size, prompt: Prompt, length: int, new: in
                 f"{path}:{prompt.line}: the prompt has {length} tokens and {model.name} {size.name} takes "
                 f"{size.sequence_length}: shorten it, or give --seq-len {length} (at most {size.config['max_position_embeddings']})"
             )
-    elif length + new > size.config["max_position_embeddings"]:
+    elif length + new > (most := size.config["max_position_embeddings"]):
         raise UsageError(
-            f"{path}:{prompt.line}: {length} prompt tokens + {new} new ones are more than the "
-            f"{size.config['max_position_embeddings']} positions of {model.name} {size.name}: shorten the prompt or its max_new_tokens"
+            f"{path}:{prompt.line}: {length} prompt tokens + {new} new ones are more than the {most} positions of {model.name} "
+            f"{size.name}: "
+            "split the paragraph with an empty line, or ask for fewer max_new_tokens"
         )
 
 
@@ -211,10 +222,10 @@ def _digest(arrays: Arrays) -> str:
 
 
 def _write(path: Path, arrays: Arrays) -> Path:
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        with partial.open("wb") as f:
-            np.savez(f, allow_pickle=False, **arrays)
-        partial.replace(path)
+    """Always anew, so that the file is what the digest says; atomically, so that another process may do the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    with partial.open("wb") as f:
+        np.savez(f, allow_pickle=False, **arrays)
+    partial.replace(path)
     return path

@@ -39,7 +39,6 @@ class Environment:
     name: str
     python: Path
     lock_sha256: str
-    made_seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
 
@@ -62,8 +61,8 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
 def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
     """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
     directory = _directory(cache, name, device)
-    made = make(directory, lock_files(name, device, round_), _uv(), say, bytecode=name != "core")
-    return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest(), made)
+    make(directory, lock_files(name, device, round_), _uv(), say, bytecode=name != "core")
+    return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
 
 
 def adopt(python: Path, name: str, round_: str) -> Environment:

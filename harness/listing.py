@@ -55,9 +55,9 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
     }
 
 
-def planned(request: Request, refused: str | None) -> dict[str, Any]:
+def planned(request: Request, prompts: int | None, refused: str | None, no_reference: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
-    limits = request.limits(request.samples)
+    limits = request.limits(request.samples if prompts is None else prompts)
     environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
     missing = [name for name in environments if not is_made(request.cache, name, request.device, request.rules.round)]
     return {
@@ -71,12 +71,12 @@ def planned(request: Request, refused: str | None) -> dict[str, Any]:
         "batch_size": request.batch_size,
         "device": request.device,
         "benchmark": f"{request.benchmark} (mapped to {request.official})",
-        "samples": "the data set's" if request.dataset else request.samples,
+        "samples": request.samples if prompts is None else prompts,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
         "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB",
         "environments_to_make": ", ".join(missing) or "none",
-        "reference": f"{request.spec.reference} in float32, made once for these inputs",
+        "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
         "refused": refused or "no",
         "out": str(request.out),
         "why": "; ".join(request.reasons),

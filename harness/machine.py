@@ -73,16 +73,44 @@ def describe() -> dict[str, Any]:
     }
 
 
+SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments")
+"""What a figure depends on: a user's own file beside them does not make the tree dirty."""
+_VARIABLES = re.compile(r"(OMP|GOMP|KMP|MKL|OPENBLAS|XLA|JAX|TF|KERAS|TORCH|PYTORCH|CUDA|NVIDIA|NCCL|MALLOC)_|LD_PRELOAD$")
+
+
+_BUSY_LOAD_PER_THREAD = 0.5  # our own set-up (installing, the reference) leaves a load behind too
+
+
+def variables() -> dict[str, str]:
+    """The environment variables that frameworks and their runtimes read: they change figures, so they are recorded."""
+    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)}
+
+
+def worker_source() -> str:
+    """sha256 over the files a worker runs, tracked or not."""
+    total = hashlib.sha256()
+    for path in sorted(p for folder in ("scenarios", "sut") for p in (ROOT / folder).rglob("*.py")):
+        total.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
+def disturbances() -> list[str]:
+    """A note if something else was running when this was asked."""
+    load, threads = os.getloadavg()[0], psutil.cpu_count() or 1
+    if load < _BUSY_LOAD_PER_THREAD * threads:
+        return []
+    return [f"load average {load:.1f} on {threads} threads at the start: the figure includes its neighbours"]
+
+
 def git() -> dict[str, Any]:
     """Revision of this source tree and what differs from it; None where it is no checkout."""
     revision = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain")
-    difference = hashlib.sha256((_git("diff", "HEAD") or "").encode()).hexdigest()
+    changed = _git("status", "--porcelain", "--", *SOURCES)
     return {
         "revision": revision,
         "dirty": None if changed is None else bool(changed),
         "changed": (changed or "").splitlines()[:50],
-        "diff_sha256": difference if changed else None,
+        "worker_source_sha256": worker_source(),
     }
 
 
@@ -132,7 +160,9 @@ def _disk_kind() -> str | None:
         for place in (node, node.parent):
             flag = _read(place / "queue/rotational")
             if flag is not None:
-                return "HDD" if flag == "1" else f"SSD ({place.name})"
+                if place.name.startswith(("vd", "xvd")):
+                    return f"virtual disk ({place.name})"  # whose `rotational` flag says nothing
+                return f"{'HDD' if flag == '1' else 'SSD'} ({place.name})"
     return None
 
 

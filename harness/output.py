@@ -19,6 +19,10 @@ from compliance.check import Check, Outcome
 from harness.cell import Result, Status
 from scenarios.heartbeat import Beat
 
+_ESTIMATES = {
+    "early stopping": " (90th percentile, early-stopping estimate)",
+    "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
+}
 _TOLD = ("same_class_fraction", "equal_fraction", "judged_fraction", "regret")
 _COLOURS = {Status.OK: "green", Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.MANUAL: "yellow", Outcome.NA: "dim"}
 
@@ -32,7 +36,7 @@ class Terminal:
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total}"),
+            TextColumn("{task.completed:.0f}{task.fields[of]}"),
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
@@ -70,7 +74,9 @@ class Terminal:
             return
         if state["task"] is not None:
             self.progress.remove_task(state["task"])
-        task: TaskID = self.progress.add_task(f"{what}: {beat.phase}", total=beat.expected or None)
+        task: TaskID = self.progress.add_task(
+            f"{what}: {beat.phase}", total=beat.expected or None, of=f"/{beat.expected}" if beat.expected else ""
+        )
         state["task"] = None if beat.phase == "done" else task
         if beat.phase == "done":
             self.progress.remove_task(task)
@@ -97,7 +103,7 @@ def result(found: Result, hint: str) -> None:
         Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
     )
     for name, text in [*rows(found), ("next", hint)]:
-        style = _COLOURS.get(found.status, "red") if name == "status" else ""
+        style = _COLOURS.get(found.status, "red") if name == "status" else "strike" if name == "speed" and found.cause else ""
         console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
 
@@ -108,7 +114,7 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
     if found.loadgen:
         yield "LoadGen", f"{found.loadgen}, mode {found.mode}"
     if found.metric:
-        yield "speed", speed(found)
+        yield "speed", speed(found) + (" (struck out: invalid)" if found.cause else "")
     if found.accuracy:
         yield "accuracy", accuracy(found)
     if found.evidence:
@@ -134,9 +140,7 @@ def near(directory: str) -> str:
 def speed(found: Result) -> str:
     m, one = found.metrics, found.metric
     assert one is not None
-    parts = [
-        f"{one.value:,.4g} {one.unit}" + (" (90th percentile, early-stopping estimate)" if one.name == "early_stopping_latency_ss" else "")
-    ]
+    parts = [f"{one.value:,.4g} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
     if "latency_p50_ms" in m:
         parts.append(f"median {m['latency_p50_ms']:.4g} ms")
     if "tokens_per_second" in m:
@@ -180,7 +184,9 @@ def advice(check: Check) -> None:
 
 
 def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
-    shown = Table(*columns, title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    shown = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for n, column in enumerate(columns):
+        shown.add_column(column, no_wrap=n == 0, overflow="fold")
     for line in lines:
         shown.add_row(*map(Text, line))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)

@@ -9,6 +9,7 @@ from typing import Any
 
 from compliance import rules
 from harness import dataset, machine, models
+from harness.environments import LOCKS
 from harness.errors import UsageError
 from harness.models import Model, Size
 from scenarios.job import Limits
@@ -16,6 +17,7 @@ from scenarios.preflight import available_memory_bytes
 from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
+_LOAD_SECONDS, _MOST_LOAD_SECONDS = 10.0, 86_400
 _CALIBRATION_S = {"quick": 1.5, "valid": 20.0}
 # A machine that was busier while it calibrated than while it measured must not end ten minutes INVALID; seconds may.
 _RATE_MARGIN = {"quick": 1.0, "valid": 1.15}
@@ -95,7 +97,7 @@ def resolve(
     out: Path,
     cache: Path,
     python: Path | None,
-    load_seconds: float,
+    load_seconds: float | None,
     submitter: str,
     options: Mapping[str, Any],
     command: str,
@@ -104,7 +106,8 @@ def resolve(
     spec, known, reasons = SUTS[sut], models.load(model), []
     gpus = machine.accelerators() if "cuda" in spec.devices else []
     if device is None:
-        device = "cuda" if gpus else "cpu"
+        device, because = _default_device(spec, gpus, python)
+        reasons += because
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {sut} runs on {' or '.join(spec.devices)}")
     if size is None:
@@ -123,10 +126,16 @@ def resolve(
         raise UsageError(f"--batch-size {batch_size}: SingleStream issues one sample a query; leave --batch-size out, or use Offline")
     if batch_size < 1:
         raise UsageError(f"--batch-size {batch_size}: at least 1")
-    if load_seconds <= 0:
-        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0")
+    if load_seconds is not None and mode != "quick":
+        raise UsageError(f"--load-seconds {load_seconds:g}: is for --mode quick; {mode} takes the round's own duration")
+    if load_seconds is not None and not 0 < load_seconds <= _MOST_LOAD_SECONDS:
+        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0 and at most {_MOST_LOAD_SECONDS}")
     if dataset_file is not None and not dataset_file.is_file():
-        raise UsageError(f"--dataset {dataset_file}: there is no such file")
+        raise UsageError(
+            f"--dataset {dataset_file}: {'is a directory' if dataset_file.is_dir() else 'there is no such file'}; give one file"
+        )
+    if python is not None and spec.environment == "core":
+        raise UsageError(f"--python {python}: {sut} runs in the harness' own environment; leave it out")
     if size == "tiny":
         reasons.append("tiny figures show that a cell works; they rank nothing")
     return Request(
@@ -143,13 +152,24 @@ def resolve(
         cache,
         submitter,
         command,
-        load_seconds,
+        _LOAD_SECONDS if load_seconds is None else load_seconds,
         seq_len,
         dataset_file,
         python,
         options,
         tuple(reasons),
     )
+
+
+def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:
+    """cuda where there is an accelerator and something to run on it with."""
+    if not gpus:
+        return "cpu", []
+    if python is None and not (LOCKS / f"{spec.environment}-cuda.txt").exists():
+        return "cpu", [
+            f"device cpu, though there is {gpus[0].name}: {spec.environment} has no lock for cuda yet; --python PATH brings an interpreter"
+        ]
+    return "cuda", []
 
 
 def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:

@@ -28,8 +28,8 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
     env = {**os.environ, **process_env, "PYTHONPATH": str(ROOT)}
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json")],
-            cwd=ROOT,
+            [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],
+            cwd=job.log_dir,
             env=env,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -70,14 +70,15 @@ def _ended_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Sleep in the kernel where it can wake us (Linux); Popen.wait(timeout) would poll twenty times a second beside the measurement."""
     if process.poll() is not None:
         return True
-    if hasattr(os, "pidfd_open"):
+    try:
         fd = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # not Linux, an old kernel, a sandbox that forbids it
+        time.sleep(seconds)
+    else:
         try:
             select.select([fd], [], [], seconds)
         finally:
             os.close(fd)
-    else:
-        time.sleep(seconds)
     return process.poll() is not None
 
 

@@ -12,14 +12,16 @@ from pathlib import Path
 from harness import process
 from harness.checkpoint import Checkpoint
 from harness.dataset import Inputs
-from harness.environments import Environment
+from harness.environments import Environment, lock_files
+from harness.locks import held
 from harness.plan import Request, memory_shortage
+from scenarios import teacher
 from scenarios.heartbeat import Beat
 from scenarios.job import Job, Limits
 from sut.contract import Workload
 from sut.registry import SUTS
 
-_FORMAT = 1
+_FORMAT = 2
 _BATCH = 32
 # No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times slower beside another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -34,32 +36,67 @@ class Reference:
     reason: str = ""
 
 
-def directory(request: Request, checkpoint_digest: str, inputs_digest: str) -> Path:
+def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     """Named by everything that may change it."""
-    parts = [_FORMAT, request.spec.reference, request.model.name, checkpoint_digest, inputs_digest]
+    name = SUTS[request.spec.reference].environment
+    locks = (
+        []
+        if request.python
+        else [path.read_text(encoding="utf-8") for path in lock_files(name, _device(request, name), request.rules.round)]
+    )
+    rows = logits_rows(request, inputs)
+    parts = [
+        _FORMAT,
+        request.spec.reference,
+        request.model.name,
+        checkpoint_digest,
+        inputs.digest,
+        request.device,
+        rows,
+        teacher.TOP,
+        locks,
+    ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.cache / "references" / f"{request.benchmark}-{key}"
 
 
+def _device(request: Request, environment: str) -> str:
+    return "cpu" if environment == "core" else request.device
+
+
 def ensure(
-    request: Request, checkpoint: Checkpoint, inputs: Inputs, environment: Callable[[], Environment], watch: Callable[[Beat], None]
+    request: Request,
+    checkpoint: Checkpoint,
+    inputs: Inputs,
+    environment: Callable[[], Environment],
+    watch: Callable[[Beat], None],
+    say: Callable[[str], None],
 ) -> Reference:
     """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked."""
-    final = directory(request, checkpoint.digest, inputs.digest)
+    final = directory(request, checkpoint.digest, inputs)
     path = final / "reference.npz"
-    if not path.exists():
-        if shortage := memory_shortage(request, "float32"):
-            return Reference(None, reason=f"no reference: {shortage}")
-        scratch = final.with_name(final.name + ".partial")
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        env = {**SUTS[request.spec.reference].process_env, **_PATIENT}
-        outcome = process.run(_job(request, checkpoint, inputs, scratch), environment().python, env, watch)
-        if outcome.status != "ok":
-            return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
-        shutil.rmtree(final, ignore_errors=True)
-        scratch.rename(final)
-    return Reference(path, hashlib.sha256(path.read_bytes()).hexdigest())
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with held(final.with_name(final.name + ".lock"), lambda: say("waiting for another process that makes this reference")):
+        if not path.exists():
+            if reason := shortage(request):
+                return Reference(None, reason=reason)
+            scratch = final.with_name(final.name + ".partial")
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir()
+            env = {**SUTS[request.spec.reference].process_env, **_PATIENT}
+            outcome = process.run(_job(request, checkpoint, inputs, scratch), environment().python, env, watch)
+            if outcome.status != "ok":
+                return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
+            shutil.rmtree(final, ignore_errors=True)
+            scratch.rename(final)
+    with path.open("rb") as f:
+        return Reference(path, hashlib.file_digest(f, "sha256").hexdigest())
+
+
+def shortage(request: Request) -> str | None:
+    """Why the reference cannot be made on this machine, as far as memory tells."""
+    found = memory_shortage(request, "float32")
+    return found and f"no reference: {found}"
 
 
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:

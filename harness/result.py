@@ -31,7 +31,7 @@ def derive(directory: Path) -> Result:
     outcomes = {test: read_outcome(directory / "raw" / test) for test in ("performance", "accuracy")}
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
-            status, reason = (outcome.status, outcome.reason) if outcome else ("error", record.get("failure", "not finished"))
+            status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
             return Result(**base, status=Status(status), reason=reason, **_figures(directory, record, outcomes["performance"]))
     return _judged(directory, record, base, outcomes)
 
@@ -52,7 +52,11 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
         levels=audit.granted(directory),
         audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
-        ranked=not cause and judged and record["cell"]["size"] != "tiny" and record["cell"]["sut"] != "mock",
+        ranked=not cause
+        and figures["loadgen"] == "VALID"
+        and judged
+        and record["cell"]["size"] != "tiny"
+        and record["cell"]["sut"] != "mock",
         warnings=tuple(warnings),
     )
 
@@ -74,7 +78,7 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
     if performance is None or performance.status != "ok":
         return {}
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
-    metrics = _metrics(detail, record)
+    metrics = _metrics(detail, record, performance)
     return {
         "loadgen": _loadgen_verdict(detail),
         "metric": _metric(detail, record["cell"]["scenario"]),
@@ -87,23 +91,26 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
     verdict = str(detail.get("result_validity", "no verdict"))
-    reasons = "; ".join(str(r) for r in detail.all("result_invalid_reason"))
-    return f"{verdict}: {reasons}" if reasons and verdict != "VALID" else verdict
+    if verdict == "VALID":
+        return verdict
+    reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
+    if not detail.get("early_stopping_met", True):
+        reasons += [str(r) for r in detail.all("early_stopping_result")]
+    return ": ".join([verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
 
 
 def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
     if scenario == "Offline":
         rate = detail.get("result_samples_per_second")
         return None if rate is None else Metric("samples_per_second", float(rate), "samples/s", True)
-    for key in ("early_stopping_latency_ss", "result_90.00_percentile_latency_ns"):
-        value = detail.get(key)
-        if value:
-            return Metric(key, value / 1e6, "ms", False)
+    for key, estimate in (("early_stopping_latency_ss", "early stopping"), ("result_90.00_percentile_latency_ns", "percentile")):
+        if value := detail.get(key):  # LoadGen writes 0 where there are too few queries for its estimate
+            return Metric("latency_p90", value / 1e6, "ms", False, estimate)
     return None
 
 
-def _metrics(detail: logs.Detail, record: dict[str, Any]) -> dict[str, float]:
-    """ms_per_step = 1000 × batch / samples_per_second, the published benchmark's unit. Tokens are counted: no row ends early."""
+def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+    """ms_per_step = 1000 × batch / samples_per_second, the published benchmark's unit. Tokens are those answered, int32."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
     found = {
         f"latency_{name}_ms": detail.get(key) / 1e6
@@ -112,8 +119,8 @@ def _metrics(detail: logs.Detail, record: dict[str, Any]) -> dict[str, float]:
     }
     if rate:
         found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * record["cell"]["batch_size"] / rate}
-        if record["new_tokens_per_sample"]:
-            found["tokens_per_second"] = rate * record["new_tokens_per_sample"]
+        if record["cell"]["task"] == "generate" and performance.answered.get("samples"):
+            found["tokens_per_second"] = rate * performance.answered["payload_bytes"] / 4 / performance.answered["samples"]
     return found
 
 
@@ -135,7 +142,7 @@ def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, flo
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    found = {f"{k}": v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
+    found = {k: v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
     if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
         found["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
     return found

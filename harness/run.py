@@ -23,7 +23,7 @@ from harness.plan import Request, memory_shortage
 from scenarios.heartbeat import Beat
 from scenarios.job import Job, Outcome, write_json
 from sut.contract import Workload
-from sut.registry import SUTS
+from sut.registry import SUTS, unsupported
 
 TESTS = ("performance", "accuracy")
 
@@ -38,18 +38,28 @@ class Reporter(Protocol):
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
     """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
+    if reason := unsupported(request.sut, request.model.name, request.model.family, request.model.task):
+        return _not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
-        return _not_measured(request, shortage)
-    rundir.check_writable(request.out)
+        return _not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
+    for flag, directory in (("--out", request.out), ("--cache", request.cache)):
+        rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
         inputs = dataset.prepare(request.model, request.size, request.samples, request.dataset, request.cache)
     with _timed(setup, "checkpoint"):
-        weights = checkpoint.ensure(request.model, request.size, request.cache)
+        weights = (
+            checkpoint.ensure(request.model, request.size, request.cache, reporter.say) if request.spec.reads_weights else checkpoint.NONE
+        )
     with _timed(setup, "reference"):
         known = reference.ensure(
-            request, weights, inputs, lambda: _reference_environment(request, environment, reporter, setup), reporter.watch("reference")
+            request,
+            weights,
+            inputs,
+            lambda: _reference_environment(request, environment, reporter, setup),
+            reporter.watch("reference"),
+            reporter.say,
         )
     cell = Cell(
         request.sut,
@@ -65,6 +75,8 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         weights.digest[:12],
         dict(request.options),
     )
+    if known.reason:
+        reporter.say(known.reason)
     with rundir.opened(request.out, cell, request.mode) as directory:
         record = _record(request, cell, environment, inputs, weights, known, setup, started_monotonic_ns)
         return _measure(
@@ -151,19 +163,18 @@ def _run_test(job: Job, environment: Environment, request: Request, reporter: Re
 
 def _compressed_trace(log_dir: Path) -> str | None:
     """LoadGen's trace, where it wrote one, becomes .json.gz; → sha256 of what it was."""
-    trace = log_dir / "mlperf_log_trace.json"
-    if not trace.exists() or not trace.stat().st_size:
+    trace, packed = log_dir / "mlperf_log_trace.json", log_dir / "mlperf_log_trace.json.gz"
+    if trace.exists() and trace.stat().st_size:
+        with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:
+            shutil.copyfileobj(whole, target, 1 << 20)
+        trace.unlink()
+    if not packed.exists():
         return None
-    with trace.open("rb") as whole:
-        digest = hashlib.file_digest(whole, "sha256").hexdigest()
-        whole.seek(0)
-        with gzip.GzipFile(trace.with_name(trace.name + ".gz"), "wb", mtime=0) as packed:
-            shutil.copyfileobj(whole, packed, 1 << 20)
-    trace.unlink()
-    return digest
+    with gzip.open(packed) as whole:
+        return hashlib.file_digest(whole, "sha256").hexdigest()
 
 
-def _not_measured(request: Request, reason: str) -> Result:
+def _not_measured(request: Request, status: Status, reason: str) -> Result:
     cell = Cell(
         request.sut,
         request.model.name,
@@ -175,7 +186,7 @@ def _not_measured(request: Request, reason: str) -> Result:
         request.device,
         request.seq_len,
     )
-    return Result(cell, request.mode, request.rules.round, "", Status.SKIPPED, f"preflight: {reason}")
+    return Result(cell, request.mode, request.rules.round, "", status, reason)
 
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
@@ -222,7 +233,6 @@ def _job(
         request.spec.execution,
         dict(request.options),
     )
-    source = f"{record['git']['revision']} {record['git']['diff_sha256']}"
     return Job(
         request.sut,
         request.model.family,
@@ -239,7 +249,11 @@ def _job(
         Path(),
         known.path,
         reference.logits_rows(request, inputs),
-        made_with={"environment": environment.lock_sha256, "source": source},
+        made_with={
+            "environment": environment.lock_sha256,
+            "source": record["git"]["worker_source_sha256"],
+            "variables": json.dumps(record["environment"]["variables"]),
+        },
     )
 
 
@@ -265,20 +279,31 @@ def _record(
         "mode": request.mode,
         "round": request.rules.round,
         "command": request.command,
+        "working_directory": str(Path.cwd()),
         "benchmark": {"name": request.benchmark, "official": request.official},
         "family": request.model.family,
         "execution": request.spec.execution,
         "loadgen": request.rules.wheel,
-        "qsl": {"samples": inputs.count, "performance_sample_count": inputs.count, "synthetic": request.dataset is None},
+        "qsl": {
+            "samples": inputs.count,
+            "performance_sample_count": inputs.count,
+            "synthetic": request.dataset is None,
+            "dataset": request.dataset and str(request.dataset.absolute()),
+        },
         "accuracy": judged | ({"reason": known.reason} if known.reason else {}),
-        "digests": {"weights": weights.digest, "weights_source": "seeded", "inputs": inputs.digest, "reference": known.digest},
+        "digests": {
+            "weights": weights.digest,
+            "weights_source": "seeded" if request.spec.reads_weights else "none",
+            "inputs": inputs.digest,
+            "reference": known.digest,
+        },
         "new_tokens_per_sample": inputs.new_tokens_per_sample,
         "parameters": request.size.parameters,
         "machine": machine.describe(),
         "git": machine.git(),
         "process_id": os.getpid(),
-        "environment": {"name": environment.name, "lock_sha256": environment.lock_sha256, "versions": {}},
-        "notes": [*request.reasons, *inputs.notes, *environment.notes],
+        "environment": {"name": environment.name, "lock_sha256": environment.lock_sha256, "versions": {}, "variables": machine.variables()},
+        "notes": [*request.reasons, *inputs.notes, *environment.notes, *machine.disturbances()],
         "setup_seconds": dict(setup),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "started_monotonic_ns": started_monotonic_ns,

@@ -38,7 +38,7 @@ def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
         raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
 
 
-def check_writable(out: Path) -> None:
+def check_writable(flag: str, out: Path) -> None:
     """Before anything is made. Raises UsageError."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def check_writable(out: Path) -> None:
     except OSError as e:
         if e.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UsageError(f"--out {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
+        raise UsageError(f"{flag} {out}: cannot be written ({e.strerror}): choose a directory you may write to") from None
 
 
 def _keep_reserve(path: Path) -> None:

@@ -86,14 +86,13 @@ def _slug(text: str) -> str:
 
 
 def measurements(record: dict[str, Any]) -> dict[str, str]:
-    synthetic = record["digests"]["weights_source"] == "seeded"
+    source = "seeded random values" if record["digests"]["weights_source"] == "seeded" else "none is read"
     precision = record["cell"]["precision"]
     return {
         "input_data_types": "int32",
         "retraining": "no",
         "weight_data_types": precision,
-        "starting_weights_filename": f"model.safetensors ({'seeded random values' if synthetic else 'the user’s'}, "
-        f"sha256 {record['digests']['weights']})",
+        "starting_weights_filename": f"model.safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
         "weight_transformations": f"cast to {precision} on loading; names and layouts mapped to the framework's own",
     }
 
@@ -109,7 +108,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
         "submitter": submitter,
         "status": "rdi",
         "system_type": "edge",
-        "system_type_detail": m["virtualisation"] and f"virtual machine on {m['virtualisation']}",
+        "system_type_detail": m["virtualisation"] and f"virtual machine ({m['virtualisation']})",
         "system_name": system_id(record),
         "number_of_nodes": 1,
         "host_processor_model_name": m["cpu"],
@@ -156,12 +155,13 @@ def _readme(record: dict[str, Any]) -> str:
 
 Repeat it, at revision {git["revision"]} of the harness{" with local changes" if git["dirty"] else ""}:
 
+    cd {record["working_directory"]}
     {record["command"]}
 
 Model {cell["model"]} {cell["size"]}, {cell["precision"]}, batch {cell["batch_size"]}, device {cell["device"]}.
 Weights sha256 {record["digests"]["weights"]} ({record["digests"]["weights_source"]});
 inputs sha256 {record["digests"]["inputs"]} ({record["qsl"]["samples"]} samples,
-{"synthetic" if record["qsl"]["synthetic"] else "the user's"}). LoadGen: {record["loadgen"]}.
+{record["qsl"]["dataset"] or "synthetic"}). LoadGen: {record["loadgen"]}.
 Mapped to the official benchmark {record["benchmark"]["official"]} for the checkers' tables only: model and data are not its own.
 """
 

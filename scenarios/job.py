@@ -71,7 +71,8 @@ class Job:
 class Outcome:
     """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
 
-    `test_start_ns` is on the system's monotonic clock, so that the parent can tell how long it took until measuring began.
+    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
+    monotonic clock, so that the parent can tell how long it took until measuring began.
     """
 
     status: str
@@ -83,6 +84,7 @@ class Outcome:
     plan: dict[str, Any] = field(default_factory=dict)
     test_start_ns: int = 0
     test_ns: int = 0
+    answered: Mapping[str, int] = field(default_factory=dict)
     evidence_before: dict[str, Any] | None = None
     evidence_after: dict[str, Any] | None = None
     peak_host_bytes: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import mlperf_loadgen as lg
 
@@ -12,19 +13,30 @@ from scenarios.job import Job
 from scenarios.qsl import Qsl
 
 
-def responder(heartbeat: Heartbeat, dry: bool = False) -> Callable[[Sequence[int], Payload], None]:
+@dataclass
+class Answered:
+    """What one test handed to LoadGen."""
+
+    samples: int = 0
+    payload_bytes: int = 0
+
+
+def responder(heartbeat: Heartbeat, answered: Answered, dry: bool = False) -> Callable[[Sequence[int], Payload], None]:
     """Completes each sample of a batch once, in one call. `dry`: builds the responses and sends none (calibration)."""
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, bump = lg.QuerySampleResponse, heartbeat.bump
 
     def complete(ids: Sequence[int], payload: Payload) -> None:
         rows, lengths = payload
-        start, stride = rows.ctypes.data, rows.strides[0]
+        count, start, stride = len(ids), rows.ctypes.data, rows.strides[0]
         if lengths is None:
             send([response(i, start + k * stride, stride) for k, i in enumerate(ids)])
+            answered.payload_bytes += count * stride
         else:
-            send([response(i, start + k * stride, n) for k, (i, n) in enumerate(zip(ids, lengths, strict=False))])
-        bump(len(ids))
+            send([response(i, start + k * stride, lengths[k]) for k, i in enumerate(ids)])
+            answered.payload_bytes += sum(lengths[:count])
+        answered.samples += count
+        bump(count)
 
     return complete
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +33,23 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
     return np.concatenate(chosen)
 
 
-def write_reference(path: Path, sut: Inference, inputs: Batch, prepare_batches: list[Batch], batch_size: int, logits_rows: int) -> None:
-    """Answers of every row; for generate also the top candidates of every position and the full logits of the first rows."""
-    parts = [{k: np.array(v) for k, v in sut.to_host(sut.predict(batch)).items()} for batch in prepare_batches]
+def write_reference(
+    path: Path, sut: Inference, inputs: Batch, prepared: list[Batch], batch_size: int, logits_rows: int, on_batch: Callable[[], None]
+) -> None:
+    """Answers of every row; for generate also the top candidates of every position and the full logits of the first rows.
+
+    Args:
+        prepared: all rows of `inputs`, in order, in batches as `sut.predict` takes them.
+        on_batch: called after each batch, once for the answers and once for the candidates.
+    """
+    parts = []
+    for batch in prepared:
+        parts.append({k: np.array(v) for k, v in sut.to_host(sut.predict(batch)).items()})
+        on_batch()
     rows = len(next(iter(inputs.values())))
     answers = {k: np.concatenate([_widen(p[k], parts, k) for p in parts])[:rows] for k in parts[0]}
     if "tokens" in answers:
-        answers |= _candidates(sut, inputs, answers, batch_size, logits_rows)
+        answers |= _candidates(sut, inputs, answers, batch_size, logits_rows, on_batch)
     with path.open("wb") as f:
         np.savez(f, allow_pickle=False, **answers)
 
@@ -50,7 +61,9 @@ def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> n
     return np.pad(array, ((0, 0), (0, max(p[key].shape[1] for p in parts) - array.shape[1])))
 
 
-def _candidates(sut: Inference, inputs: Batch, answers: Batch, batch_size: int, logits_rows: int) -> dict[str, np.ndarray]:
+def _candidates(
+    sut: Inference, inputs: Batch, answers: Batch, batch_size: int, logits_rows: int, on_batch: Callable[[], None]
+) -> dict[str, np.ndarray]:
     ids, values, kept = [], [], []
     for start in range(0, len(answers["tokens"]), batch_size):
         part = slice(start, start + batch_size)
@@ -59,4 +72,5 @@ def _candidates(sut: Inference, inputs: Batch, answers: Batch, batch_size: int, 
         ids.append(top)
         values.append(np.take_along_axis(logits, top, -1))
         kept.append(logits[: max(0, logits_rows - start)])
+        on_batch()
     return {"top_ids": np.concatenate(ids), "top_logits": np.concatenate(values), "logits": np.concatenate(kept)}

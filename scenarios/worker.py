@@ -48,7 +48,7 @@ def hang_limit_s(slowest_batch_ns: float) -> float:
 
 
 def main(argv: list[str]) -> None:
-    die_with_parent()
+    die_with_parent(int(argv[2]))
     job = jobs.read_job(Path(argv[1]))
     beat = Heartbeat(job.log_dir / "heartbeat")
     try:
@@ -67,13 +67,15 @@ def main(argv: list[str]) -> None:
     os._exit(0)  # LoadGen's logger is undefined after an exception, and frameworks' threads may never end
 
 
-def die_with_parent() -> None:
-    """Linux: SIGKILL this process when the parent dies however it dies, and volunteer as the kernel's out-of-memory victim."""
+def die_with_parent(parent: int) -> None:
+    """Linux: SIGKILL this process when its parent dies however it dies, and volunteer as the kernel's out-of-memory victim."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the parent decides
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    if os.getppid() != parent:  # it died before it could be watched
+        os._exit(1)
 
 
 def failure(error: Exception) -> Outcome:
@@ -83,6 +85,7 @@ def failure(error: Exception) -> Outcome:
 
 def measure(job: Job, beat: Heartbeat) -> Outcome:
     beat.enter("load", _LOAD_LIMIT_S)
+    versions = _versions()
     start = _clock()
     module = load_module(job.sut, job.family)
     import_ns = _clock() - start
@@ -97,8 +100,16 @@ def measure(job: Job, beat: Heartbeat) -> Outcome:
         known |= _make_reference(job, sut, beat, slowest_ns)
     else:
         known |= _test(job, sut, beat, slowest_ns)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return Outcome("ok", peak_host_bytes=peak * (1 if sys.platform == "darwin" else 1024), versions=_versions(), **known)
+    return Outcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **known)
+
+
+def _peak_host_bytes() -> int:
+    """Of this program: on Linux the kernel's high-water mark, since ru_maxrss also remembers the parent it was forked from."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def warm_up(job: Job, sut: Inference, beat: Heartbeat) -> list[dict[str, Any]]:
@@ -125,12 +136,13 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
 
     scenario = importlib.import_module(SCENARIOS[job.scenario])
     qsl = Qsl(job.inputs, sut.prepare)
-    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, dry=True), beat, slowest_ns)
+    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, loadgen.Answered(), dry=True), beat, slowest_ns)
     conf = scenario.user_conf(job.limits, calibration["fastest_sample_ns"], calibration["median_sample_ns"])
     plan = _plan(job, sut, qsl, conf, calibration["median_sample_ns"])
     jobs.write_json(job.log_dir / "plan.json", plan)
     preflight.check_machine(plan, job.log_dir)
-    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat), job)
+    answered = loadgen.Answered()
+    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered), job)
     loadgen.write_user_conf(job, conf)
     before = sut.evidence()
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
@@ -145,6 +157,7 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
+        "answered": dataclasses.asdict(answered),
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
     }
@@ -155,7 +168,7 @@ def calibrate(
 ) -> dict[str, float]:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
 
-    Windows grow until one lasts a fifth of calibration_seconds, then four more of that size. The first is dropped where there are others.
+    Windows grow until one lasts a tenth of calibration_seconds, then four more of that size. The first is dropped where there are others.
     """
     synthetic = Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
     synthetic.load(range(synthetic.count))
@@ -163,11 +176,13 @@ def calibrate(
     issue, _ = scenario.callbacks(sut, synthetic, respond, job)
     batch = job.workload.batch_size
     samples, wanted_ns = 2 * batch if batch > 1 else 1, job.limits.calibration_seconds * 1e9
+    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
+    order = np.random.default_rng(0).permutation(synthetic.count)
     windows: list[float] = []
     began = _clock()
     deadline = _clock() + wanted_ns
     while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
-        indices = [i % synthetic.count for i in range(samples)]
+        indices = order[np.arange(samples) % synthetic.count].tolist()
         start = _clock()
         scenario.drive(issue, indices)
         elapsed = _clock() - start
@@ -201,9 +216,9 @@ def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float
     qsl.load(range(qsl.count))
     size = job.workload.batch_size
     batches = [qsl.batch(range(s, min(s + size, qsl.count)), size) for s in range(0, qsl.count, size)]
-    beat.enter("test", 3 * hang_limit_s(slowest_ns) + 10 * len(batches) * slowest_ns / 1e9)
+    beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
-    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows)
+    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1))
     return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
 
 
@@ -223,7 +238,7 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
 
 def _versions() -> dict[str, str]:
     """Every distribution of this environment, and the interpreter."""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions()}
+    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
     return {"python": sys.version.split()[0], **dict(sorted(found.items()))}
 
 

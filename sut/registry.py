@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -17,7 +18,8 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
         process_env: the framework's own variables, needed before its import.
         unsupported: "model" or "model/task" → the true reason.
-        options: name of each `--sut-option` → (its type, what it does).
+        options: name of each `--sut-option` → (its type, or the words it takes; what it does).
+        reads_weights: False: no checkpoint is made for it.
         reference: the SUT whose float32 answers this one is compared with.
         devices: where it can run.
     """
@@ -29,9 +31,10 @@ class SutSpec:
     backend: str | None = None
     process_env: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, tuple[type, str]] = field(default_factory=dict)
+    options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
     reference: str = "native-torch-eager"
     devices: tuple[str, ...] = ("cpu", "cuda")
+    reads_weights: bool = True
 
 
 SUTS: dict[str, SutSpec] = {
@@ -42,6 +45,7 @@ SUTS: dict[str, SutSpec] = {
         "scripted latencies, no framework: a quick look, and what the harness is tested with",
         reference="mock",
         devices=("cpu",),
+        reads_weights=False,
         options={
             "latency-ms": (float, "time of one batch, in milliseconds (default 1)"),
             "jitter-ms": (float, "latencies rise from latency-ms by this much over each 10 batches, then fall back (default 0)"),
@@ -49,16 +53,36 @@ SUTS: dict[str, SutSpec] = {
             "hang-at": (int, "never return from this batch"),
             "kill-at": (int, "SIGKILL the worker at this batch"),
             "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
-            "wrong": (str, "break the answers: `swap-rows` of each batch or `zero-position` 0 of each input"),
+            "wrong": (("swap-rows", "zero-position"), "break the answers: swap the rows of each batch, or zero position 0 of each input"),
         },
     ),
     "keras3-jax": SutSpec(
-        "sut.keras3.{family}", "keras3-jax", "xla", "Keras 3 and KerasHub on JAX, compiled by XLA", "jax", {"KERAS_BACKEND": "jax"}
+        "sut.keras3.{family}",
+        "keras3-jax",
+        "xla",
+        "Keras 3 and KerasHub on JAX, compiled by XLA",
+        "jax",
+        {"KERAS_BACKEND": "jax", "HF_HUB_OFFLINE": "1"},
     ),
     "native-torch-eager": SutSpec(
-        "sut.native_torch.{family}", "native-torch", "eager", "PyTorch and Transformers as they are, nothing compiled"
+        "sut.native_torch.{family}",
+        "native-torch",
+        "eager",
+        "PyTorch and Transformers as they are, nothing compiled",
+        process_env={"HF_HUB_OFFLINE": "1", "KINETO_LOG_LEVEL": "99"},  # the latter: torch.profiler, which evidence uses, says less
     ),
 }
+
+
+def unsupported(sut: str, model: str, family: str, task: str) -> str | None:
+    """Why this SUT cannot run this model, as far as that is known without running anything."""
+    spec = SUTS[sut]
+    if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
+        return reason
+    module = spec.module.format(family=family)
+    if importlib.util.find_spec(module) is None:
+        return f"{sut} has no {module.replace('.', '/')}.py, the file of {model}'s family"
+    return None
 
 
 def load_module(sut: str, family: str) -> ModuleType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -91,14 +92,14 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     qsl.load(range(qsl.count))
     path = directory / "reference.npz"
     batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
-    teacher.write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS)
+    teacher.write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS, lambda: None)
     return path
 
 
 def _run(job: Job) -> None:
     job.log_dir.mkdir(parents=True)
     jobs.write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json")]
+    command = [sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcome = json.loads((job.log_dir / "outcome.json").read_text())
     assert outcome["status"] == "ok", (outcome["reason"], done.stderr)

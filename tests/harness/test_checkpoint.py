@@ -30,7 +30,7 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
     assert (found.parameters, found.bytes) == (sum(t.size for t in tensors.values()), file_of(found).stat().st_size)
-    assert found.digest == hashlib.sha256(file_of(found).read_bytes()).hexdigest()
+    assert found.digest == hashlib.sha256((found.path / "config.json").read_bytes() + file_of(found).read_bytes()).hexdigest()
 
 
 def test_values_have_the_mean_and_spread_of_the_table(tmp_path):
@@ -119,3 +119,19 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_written(tmp_path, m
     with pytest.raises(EnvironmentFailure, match="takes 0.0 GB .* free some space, or choose a smaller --size"):
         checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
     assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_file_that_was_changed_is_written_again(tmp_path):
+    found = checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path)
+    whole = file_of(found).read_bytes()
+    file_of(found).write_bytes(whole[:-500] + bytes(500))
+    assert checkpoint.ensure(BERT, BERT.sizes["tiny"], tmp_path) == found
+    assert file_of(found).read_bytes() == whole
+
+
+def test_another_configuration_of_the_same_weights_is_another_checkpoint(tmp_path):
+    size = MISTRAL.sizes["tiny"]
+    other = dataclasses.replace(size, config={**size.config, "rope_theta": 1e6})
+    one, two = (checkpoint.ensure(MISTRAL, s, tmp_path) for s in (size, other))
+    assert file_of(one).read_bytes() == file_of(two).read_bytes()
+    assert one.digest != two.digest

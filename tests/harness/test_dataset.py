@@ -54,7 +54,7 @@ def test_json_lines_come_back_as_they_were_written(tmp_path_factory, prompts, co
     ("bad", "words"),
     [
         ("not json", "not JSON"),
-        ("", "not JSON"),
+        ("", "an empty line"),
         ("[1]", "non-empty string `prompt`"),
         ('{"text": "x"}', "non-empty string `prompt`"),
         ('{"prompt": ""}', "non-empty string `prompt`"),

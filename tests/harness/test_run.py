@@ -1,5 +1,6 @@
 """A cell in this process: resuming, races and what a full or broken run directory does."""
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +16,8 @@ from tests.conftest import CACHE
 def request(out: Path, **changes) -> plan.Request:
     flags = {
         "sut": "mock", "model": "bert", "scenario": "SingleStream", "mode": "quick", "size": None, "precision": None, "batch_size": None,
-        "seq_len": None, "dataset_file": None, "device": None, "out": out, "cache": CACHE, "python": None, "load_seconds": 0.3,
+        "seq_len": None, "dataset_file": None, "device": None, "out": out, "cache": CACHE, "python": None,
+        "load_seconds": 0.3,
         "submitter": "unofficial", "options": {}, "command": "./run.sh …",
     }  # fmt: skip
     return plan.resolve(**(flags | changes))
@@ -47,6 +49,33 @@ def made_environment():
     from harness import environments
 
     return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+
+
+def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment):
+    asked = request(tmp_path, load_seconds=1.0, options={"latency-ms": 20.0})
+    with pytest.raises(KeyboardInterrupt):
+        run.run(asked, Reporter(stop="accuracy"), 0)
+    directory = next(tmp_path.rglob("quick-1"))
+    before = json.loads((directory / "record.json").read_text())["digests"]["trace"]
+    run.run(asked, Reporter(), 0)
+    assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == before
+
+
+def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tmp_path, monkeypatch):
+    from sut import registry
+
+    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{family}"))
+    found = run.run(request(tmp_path), Reporter(), 0)
+    assert (found.status, found.reason) == ("unsupported", "mock has no sut/native_torch/no_bert.py, the file of bert's family")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
+    asked = request(tmp_path, sut="keras3-jax", model="mistral")
+    assert (asked.device, asked.size.name) == ("cpu", "tiny")
+    assert any("no lock for cuda yet; --python PATH" in reason for reason in asked.reasons)
+    assert request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3")).device == "cuda"
 
 
 def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
@@ -109,9 +138,9 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, 
 
 
 def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
-    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline").limits(5000)
+    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline", load_seconds=None).limits(5000)
     assert (offline.min_duration_ms, offline.min_query_count, offline.equal_issue) == (600_000, 5000, True)
-    single = request(tmp_path, mode="valid").limits(10833)
+    single = request(tmp_path, mode="valid", load_seconds=None).limits(10833)
     assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (600_000, 64, False)
 
 
@@ -128,7 +157,7 @@ def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkey
 @pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
 def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkeypatch, gpus, size):
     monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(b), "1") for b in gpus])
-    asked = request(tmp_path, sut="keras3-jax", model="mistral")
+    asked = request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3"))
     assert asked.size.name == size
     assert any(reason.startswith(f"size {size}: ") for reason in asked.reasons)
     assert asked.device == ("cuda" if gpus else "cpu")

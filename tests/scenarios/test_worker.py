@@ -1,6 +1,7 @@
 """Real workers, the real LoadGen, the mock SUT."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -67,7 +68,7 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
     write_json(job.log_dir / "job.json", job)
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(job.log_dir / "job.json")],
+        [sys.executable, "-X", "importtime", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],
         capture_output=True,
         text=True,
         check=True,
@@ -79,8 +80,18 @@ def test_the_worker_imports_nothing_of_the_parents_side(tmp_path):
 
 def test_no_audit_config_of_the_current_directory_is_picked_up(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=50)
+    (job.log_dir / "audit.config").write_text("*.*.min_query_count = 7777\n")  # the worker's current directory is its log_dir
     assert run(job).status == "ok"
-    assert "Found Audit Config" not in (job.log_dir / "mlperf_log_detail.txt").read_text()
+    text = (job.log_dir / "mlperf_log_detail.txt").read_text()
+    assert "Found Audit Config" not in text and "7777" not in text
+
+
+def test_that_test_would_see_an_audit_config(tmp_path):
+    """LoadGen does take one where it is told the path."""
+    job = mock_job.make(tmp_path, milliseconds=50)
+    job.audit_config.write_text("*.*.min_query_count = 77\n")
+    assert run(job).status == "ok"
+    assert "Found Audit Config" in (job.log_dir / "mlperf_log_detail.txt").read_text()
 
 
 def test_a_test_that_would_fill_the_memory_is_refused_before_it_starts(tmp_path):

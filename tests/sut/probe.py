@@ -32,7 +32,7 @@ def main(specification: Path) -> None:
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:
-        teacher.write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"])
+        teacher.write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
