@@ -118,6 +118,8 @@ def _same(text: str, value: object) -> bool:
 
 def _odd(place: Place, rules: Rules) -> Iterator[str]:
     base = place.submitter_folder
+    above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
+    yield from (f"{place.show(path)} is a link" for path in above if path.is_symlink())
     for path in files.under(base):
         shown = path.relative_to(base).as_posix()
         oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)

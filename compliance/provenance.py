@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from compliance import files
@@ -36,12 +39,13 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
         )
     )
     if s.place.run is None:
-        return found + [not_applicable(name, _BARE, source="D3") for name in ("record", "digests", "raw logs", "worker outcomes")]
+        return found + [not_applicable(name, _BARE, source="D3") for name in ("record", "digests", "raw logs", "worker outcomes", "trace")]
     return found + [
         judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json"),
         _digests(s),
         judge("raw logs", _raw_logs(s), "the submitted logs are the raw ones", source="D3"),
         judge("worker outcomes", _outcomes(s), "both tests ended well", source="D3"),
+        _trace(s),
     ]
 
 
@@ -171,6 +175,35 @@ def _digests(s: Subject) -> Check:
     if fault or found != stated:
         faults.append(fault or f"reference.npz has sha256 {found}; record.json says {stated}")
     return judge("digests", faults, "reference.npz is the recorded one; weights and inputs are stated", **where)
+
+
+def _trace(s: Subject) -> Check:
+    """LoadGen's trace has a line for each sample: the recorded one must be here, and as long as the log says."""
+    assert s.place.run is not None
+    path, stated = s.place.run / "raw" / "performance" / "mlperf_log_trace.json.gz", s.recorded("digests", "trace")
+    where = {"source": "C6", "file": "raw/performance/mlperf_log_trace.json.gz"}
+    planned = ((s.performance.outcome or {}).get("plan") or {}).get("trace")
+    if not planned and stated is None and not path.exists():
+        return not_applicable("trace", "none was written: it would have been too large", **where)
+    found, fault = files.attempt(_hashed_trace, path)
+    if found is None:
+        return judge("trace", [fault], "", **where)
+    digest, samples = found
+    faults = [] if digest == stated else [f"its content has sha256 {digest}; record.json says {stated}"]
+    counted = s.performance.detail.get("generated_samples_per_query" if s.place.scenario == "Offline" else "result_query_count")
+    if samples != counted:
+        faults.append(f"it shows {samples} samples; the detail log counts {counted}")
+    return judge("trace", faults, f"the recorded one, {samples} samples", **where)
+
+
+def _hashed_trace(path: Path) -> tuple[str, int]:
+    """(sha256, lines of a completed sample) of what is packed, streamed. Raises OSError or EOFError where it is no gzip."""
+    total, samples = hashlib.sha256(), 0
+    with gzip.open(path) as f:
+        for line in f:
+            total.update(line)
+            samples += line.startswith(b'{"name":"Sample"') and b'"complete_ns"' in line
+    return total.hexdigest(), samples
 
 
 def is_sha256(value: Any) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import accuracy, files, logs
-from compliance.check import Check, judge, manual, not_applicable
+from compliance.check import Check, judge, manual
 from compliance.provenance import is_sha256, no_reference
 from compliance.rules import Rules
 from compliance.tree import Subject
@@ -32,7 +32,7 @@ def checks(s: Subject) -> list[Check]:
             *found,
             text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2"),
             manual("accuracy log", why, source="E3"),
-            manual("accuracy score", why, source="E1"),
+            _stated(s, why),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     found.append(
@@ -47,7 +47,8 @@ def checks(s: Subject) -> list[Check]:
             file=s.place.show(whole),
         )
     )
-    return [*found, _score(s, answers, fault)]
+    judged = ["no reference was there to judge its accuracy by"] if s.place.run and no_reference(s) else []
+    return [*found, _score(s, answers, fault), judge("accuracy judged", judged, "against a reference", level="valid", source="E1")]
 
 
 def whole_log(s: Subject) -> Path | None:
@@ -122,11 +123,7 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt")}
     line = (s.accuracy_text or "").split("\n", 1)[0]
     if s.place.run is None:
-        if not line or line.startswith("hash="):
-            return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
-        return not_applicable(
-            "accuracy score", "a submission without a run directory around it holds no reference to score against", **where
-        )
+        return _stated(s, "a submission without a run directory around it holds no reference to score against")
     if no_reference(s):
         return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
     if answers is None:
@@ -141,6 +138,18 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
         **where,
         fix="the answers differ from the reference's: see raw/accuracy and the tolerance in record.json",
     )
+
+
+def _stated(s: Subject, why: str) -> Check:
+    """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
+    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt")}
+    line = (s.accuracy_text or "").split("\n", 1)[0]
+    if not line or line.startswith("hash="):
+        return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
+    stated, _ = files.attempt(lambda _: json.loads(line), Path("accuracy.txt"))
+    if isinstance(stated, dict) and stated.get("passed") is False:
+        return judge("accuracy score", [f"accuracy.txt says of itself that it did not pass: {line[:160]}"], "", **where)
+    return manual("accuracy score", why, **where)
 
 
 def rescore(run: Path, judged: dict[str, Any], answers: logs.Answers) -> accuracy.Accuracy:

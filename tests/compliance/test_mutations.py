@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from pathlib import Path
 from typing import Any
@@ -248,6 +249,9 @@ PROVENANCE = [
     ),
     Mutation("the record is cut", "record.json", lambda run: (run / "record.json").write_text((run / "record.json").read_text()[:99])),
     Mutation("the record lacks the command", "record.json", record(lambda d: {k: v for k, v in d.items() if k != "command"})),
+    Mutation("the trace is cut", "trace", lambda run: _trace(run).write_bytes(_trace(run).read_bytes()[:-20])),
+    Mutation("the trace is deleted", "trace", lambda run: _trace(run).unlink()),
+    Mutation("the trace is another run's", "trace", lambda run: _trace(run).write_bytes(gzip.compress(b"{}"))),
     Mutation("the accuracy worker failed", "worker outcomes", outcome("accuracy", status="error", reason="it broke")),
     Mutation("an outcome is missing", "worker outcomes", lambda run: (run / "raw" / "performance" / "outcome.json").unlink()),
     Mutation("eager compiled something", "performance evidence", outcome("performance", evidence_before=seen(1), evidence_after=seen(1))),
@@ -407,11 +411,6 @@ HARMLESS = [
     Mutation("the record says more", "", record(lambda d: {**d, "parameters": 7})),
     Mutation("the system description says more", "", system(host_processor_vcpu_count="2")),
     Mutation("the result is written already", "", lambda run: (run / "result.json").write_text("{}")),
-    Mutation(
-        "the trace in raw is compressed",
-        "",
-        lambda run: (run / "raw" / "performance" / "mlperf_log_trace.json.gz").write_bytes(b"\x1f\x8b"),
-    ),
     Mutation("a compliance test lies in the scenario", "", _with_test01),
     Mutation("the submitter's letter case differs", "", system(submitter=tree.SUBMITTER.upper())),
     Mutation("a framework does not count graph breaks", "", compiled(3, 3, breaks=None)),
@@ -431,3 +430,21 @@ def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:
     _no_reference(run)
     outcomes = {c.name: c.outcome for c in audit.audit(run)}
     assert outcomes["accuracy score"] is outcomes["digests"] is Outcome.MANUAL
+
+
+def _trace(run: Path) -> Path:
+    return run / "raw" / "performance" / "mlperf_log_trace.json.gz"
+
+
+def test_a_bare_submission_that_says_it_failed_is_believed(run: Path) -> None:
+    for name in ("raw", "record.json", "reference.npz"):
+        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
+    text = next(run.rglob("accuracy.txt"))
+    assert {c.name: c.outcome for c in audit.audit(run)}["accuracy score"] is Outcome.MANUAL
+    text.write_text(text.read_text().replace('"passed": true', '"passed": false'))
+    assert {c.name: c.outcome for c in audit.audit(run)}["accuracy score"] is Outcome.FAIL
+
+
+def test_accuracy_that_was_not_judged_holds_no_valid_level(run: Path) -> None:
+    _no_reference(run)
+    assert {c.name: c.outcome for c in audit.audit(run, "valid")}["accuracy judged"] is Outcome.FAIL
