@@ -51,7 +51,17 @@ def _graphs(test: Test, s: Subject) -> Iterator[str]:
     if not all(type(each.get("graphs")) is int for each in seen):
         yield "the number of graphs is missing"
         return
+    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in seen))
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), str(s.recorded("execution")))
+
+
+def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Other than the measured call's graphs, where a SUT tells: every compilation of the process, and operators run one by one."""
+    first, last = before.get("compilations"), after.get("compilations")
+    if isinstance(first, int) and isinstance(last, int) and last - first > rule.max_new_graphs_while_measuring:
+        yield f"{last - first} compilations of other programs while measuring; {rule.max_new_graphs_while_measuring} are allowed"
+    if rule.max_graphs == 0 and 0 in (before.get("operators"), after.get("operators")):
+        yield "not one operator was run by itself: what is eager runs them one by one"
 
 
 def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str) -> Iterator[str]:

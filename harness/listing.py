@@ -91,10 +91,11 @@ def show(found: dict[str, Any]) -> None:
     )
     output.table(
         "Models",
-        ("name", "task", "size", "parameters", "precision", "batch Offline / SingleStream", "what it is"),
+        ("name", "family", "task", "size", "parameters", "precision", "batch Offline / SingleStream", "what it is"),
         (
             [
                 m["name"],
+                m["family"],
                 m["task"],
                 s["name"],
                 _millions(s["parameters"]),

@@ -77,8 +77,8 @@ def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
     return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
 
 
-def seen(graphs: int, precision: str = "float32", breaks: int | None = None) -> dict[str, Any]:
-    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "detail": {}}
+def seen(graphs: int, precision: str = "float32", breaks: int | None = None, **detail: Any) -> dict[str, Any]:
+    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "detail": detail}
 
 
 def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:

@@ -249,6 +249,16 @@ PROVENANCE = [
     ),
     Mutation("the record is cut", "record.json", lambda run: (run / "record.json").write_text((run / "record.json").read_text()[:99])),
     Mutation("the record lacks the command", "record.json", record(lambda d: {k: v for k, v in d.items() if k != "command"})),
+    Mutation(
+        "another program was compiled while measuring",
+        "performance evidence",
+        outcome("performance", evidence_before=seen(0, compilations=38), evidence_after=seen(0, compilations=39)),
+    ),
+    Mutation(
+        "an eager SUT ran no operator by itself",
+        "performance evidence",
+        outcome("performance", evidence_before=seen(0, operators=0), evidence_after=seen(0, operators=0)),
+    ),
     Mutation("the trace is cut", "trace", lambda run: _trace(run).write_bytes(_trace(run).read_bytes()[:-20])),
     Mutation("the trace is deleted", "trace", lambda run: _trace(run).unlink()),
     Mutation("the trace is another run's", "trace", lambda run: _trace(run).write_bytes(gzip.compress(b"{}"))),
