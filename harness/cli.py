@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import time
+import argparse
+import difflib
+import errno
+import io
+import shlex
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
 
-STARTED_MONOTONIC_NS = time.monotonic_ns()  # before the heavier imports: the clock of "until measuring"
+from compliance.rules import CURRENT
+from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES
+from harness.environments import LOCKS, ROOT
+from harness.errors import HarnessError, UsageError
+from sut.registry import SUTS
 
-import argparse  # noqa: E402
-import difflib  # noqa: E402
-import errno  # noqa: E402
-import io  # noqa: E402
-import shlex  # noqa: E402
-import signal  # noqa: E402
-import subprocess  # noqa: E402
-import sys  # noqa: E402
-import traceback  # noqa: E402
-from collections.abc import Iterable  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any, NoReturn  # noqa: E402
-
-from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES  # noqa: E402
-from harness.environments import LOCKS, ROOT  # noqa: E402
-from harness.errors import HarnessError, UsageError  # noqa: E402
-from sut.registry import SUTS  # noqa: E402
-
-ROUND = "v6.1"
 COMMANDS = ("run", "list", "audit", "doctor", "test")
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 _EPILOG = """\
@@ -89,7 +85,7 @@ def _error(text: str) -> None:
 
 def _run(arguments: list[str]) -> int:
     flags = _run_parser().parse_args(arguments)
-    from harness import output, plan, run
+    from harness import machine, output, plan, run
 
     request = plan.resolve(
         sut=_known(flags.sut, SUTS, "--sut"),
@@ -116,7 +112,7 @@ def _run(arguments: list[str]) -> int:
     for reason in request.reasons:
         terminal.say(reason)
     with terminal.progress:
-        found = run.run(request, terminal, STARTED_MONOTONIC_NS)
+        found = run.run(request, terminal, machine.command_started_monotonic_ns())
     if flags.json:
         output.document({"cells": [output.result_as_json(found)]})
     else:
@@ -168,7 +164,7 @@ def _list(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     from harness import listing, output
 
-    found = listing.gather(flags.cache.absolute(), ROUND)
+    found = listing.gather(flags.cache.absolute(), CURRENT)
     output.document(found) if flags.json else listing.show(found)
     return 0
 
@@ -204,7 +200,7 @@ def _doctor(arguments: list[str]) -> int:
     from compliance.check import Outcome
     from harness import doctor, output
 
-    found = doctor.examine(flags.cache.absolute(), ROUND)
+    found = doctor.examine(flags.cache.absolute(), CURRENT)
     if flags.json:
         output.document({"checks": [c.as_json() for c in found]})
     else:
@@ -219,7 +215,7 @@ def _test(arguments: list[str]) -> int:
     """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's."""
     from harness import environments
 
-    locks = [*environments.lock_files("core", "cpu", ROUND), LOCKS / "dev.txt"]
+    locks = [*environments.lock_files("core", "cpu", CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
     return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.locks import held
 
@@ -198,8 +199,7 @@ def _requirements(file: Path) -> list[tuple[str, str]]:
 
 if __name__ == "__main__":
     try:
-        core = Path(sys.argv[1])
-        make(core, lock_files("core", "cpu", "v6.1"), None, say_on_stderr)
+        make(Path(sys.argv[1]), lock_files("core", "cpu", CURRENT), None, say_on_stderr)
     except EnvironmentFailure as e:
         sys.stderr.write(f"run.sh: {e}\n")
         sys.exit(e.exit_code)

@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,6 +40,11 @@ def accelerators() -> list[Accelerator]:
         return [Accelerator(_text(pynvml.nvmlDeviceGetName(h)), int(pynvml.nvmlDeviceGetMemoryInfo(h).total), driver) for h in handles]
     finally:
         pynvml.nvmlShutdown()
+
+
+def command_started_monotonic_ns() -> int:
+    """When the user's command began, on the monotonic clock: run.sh becomes this process by exec, so its own start counts."""
+    return time.monotonic_ns() - int((time.time() - psutil.Process().create_time()) * 1e9)
 
 
 def describe() -> dict[str, Any]:
