@@ -179,10 +179,12 @@ def calibrate(
     # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
     order = np.random.default_rng(0).permutation(synthetic.count)
     windows: list[float] = []
+    issued = 0
     began = _clock()
     deadline = _clock() + wanted_ns
     while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
-        indices = order[np.arange(samples) % synthetic.count].tolist()
+        indices = order[(issued + np.arange(samples)) % synthetic.count].tolist()
+        issued += samples
         start = _clock()
         scenario.drive(issue, indices)
         elapsed = _clock() - start
@@ -206,8 +208,9 @@ def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns:
     if job.test == "performance":
         return preflight.performance(job.scenario, job.limits, conf, sample_ns)
     synthetic = Qsl(job.synthetic, sut.prepare)
-    synthetic.load([0])
-    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([0], job.workload.batch_size))), job.answer).rows.shape[1]
+    longest = job.warmup_rows - 1  # the warm-up rows ascend
+    synthetic.load([longest])
+    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer).rows.shape[1]
     return preflight.accuracy(qsl.count, payload_bytes, sample_ns)
 
 
