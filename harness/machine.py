@@ -105,7 +105,7 @@ def disturbances() -> list[str]:
     load, threads = os.getloadavg()[0], psutil.cpu_count() or 1
     if load < _BUSY_LOAD_PER_THREAD * threads:
         return []
-    return [f"load average {load:.1f} on {threads} threads at the start: the figure includes its neighbours"]
+    return [f"load average {load:.1f} on {threads} threads at the start: other work, or what ran just before, may be in the figure"]
 
 
 def git() -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -132,9 +132,9 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
 
 
 def near(directory: str) -> str:
-    """As the reader would type it: relative where that is shorter."""
-    relative = os.path.relpath(directory)
-    return relative if len(relative) < len(directory) else directory
+    """As the reader would type it: relative where it lies below the current directory."""
+    path = Path(directory)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
 
 
 def speed(found: Result) -> str:
