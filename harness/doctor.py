@@ -58,7 +58,7 @@ def _compiler() -> Check:
 def _disk(cache: Path) -> Check:
     free = psutil.disk_usage(str(cache if cache.exists() else cache.parent)).free
     return _check(
-        "disk", free > _LOW_DISK_BYTES, f"{free / 1e9:.1f} GB free", "an environment takes up to 3 GB: free some, or give --cache DIR"
+        "disk", free > _LOW_DISK_BYTES, f"{free / 1e9:.1f} GB free", "environments take about 2 GB in all: free some, or give --cache DIR"
     )
 
 

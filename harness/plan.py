@@ -126,16 +126,8 @@ def resolve(
         raise UsageError(f"--batch-size {batch_size}: SingleStream issues one sample a query; leave --batch-size out, or use Offline")
     if batch_size < 1:
         raise UsageError(f"--batch-size {batch_size}: at least 1")
-    if load_seconds is not None and mode != "quick":
-        raise UsageError(f"--load-seconds {load_seconds:g}: is for --mode quick; {mode} takes the round's own duration")
-    if load_seconds is not None and not 0 < load_seconds <= _MOST_LOAD_SECONDS:
-        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0 and at most {_MOST_LOAD_SECONDS}")
-    if dataset_file is not None and not dataset_file.is_file():
-        raise UsageError(
-            f"--dataset {dataset_file}: {'is a directory' if dataset_file.is_dir() else 'there is no such file'}; give one file"
-        )
-    if python is not None and spec.environment == "core":
-        raise UsageError(f"--python {python}: {sut} runs in the harness' own environment; leave it out")
+    _check_load_seconds(load_seconds, mode)
+    _check_files(dataset_file, python, sut)
     if size == "tiny":
         reasons.append("tiny figures show that a cell works; they rank nothing")
     return Request(
@@ -159,6 +151,22 @@ def resolve(
         options,
         tuple(reasons),
     )
+
+
+def _check_load_seconds(load_seconds: float | None, mode: str) -> None:
+    if load_seconds is not None and mode != "quick":
+        raise UsageError(f"--load-seconds {load_seconds:g}: is for --mode quick; {mode} takes the round's own duration")
+    if load_seconds is not None and not 0 < load_seconds <= _MOST_LOAD_SECONDS:
+        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0 and at most {_MOST_LOAD_SECONDS}")
+
+
+def _check_files(dataset_file: Path | None, python: Path | None, sut: str) -> None:
+    if dataset_file is not None and not dataset_file.is_file():
+        raise UsageError(
+            f"--dataset {dataset_file}: {'is a directory' if dataset_file.is_dir() else 'there is no such file'}; give one file"
+        )
+    if python is not None and SUTS[sut].environment == "core":
+        raise UsageError(f"--python {python}: {sut} runs in the harness' own environment; leave it out")
 
 
 def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:

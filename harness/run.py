@@ -61,20 +61,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = Cell(
-        request.sut,
-        request.model.name,
-        request.size.name,
-        request.model.task,
-        request.scenario,
-        request.precision,
-        request.batch_size,
-        request.device,
-        request.seq_len,
-        inputs.digest[:12] if request.dataset else "synthetic",
-        weights.digest[:12],
-        dict(request.options),
-    )
+    cell = _cell(request, inputs.digest[:12] if request.dataset else "synthetic", weights.digest[:12])
     if known.reason:
         reporter.say(known.reason)
     with rundir.opened(request.out, cell, request.mode) as directory:
@@ -175,7 +162,11 @@ def _compressed_trace(log_dir: Path) -> str | None:
 
 
 def _not_measured(request: Request, status: Status, reason: str) -> Result:
-    cell = Cell(
+    return Result(_cell(request), request.mode, request.rules.round, "", status, reason)
+
+
+def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded") -> Cell:
+    return Cell(
         request.sut,
         request.model.name,
         request.size.name,
@@ -185,8 +176,10 @@ def _not_measured(request: Request, status: Status, reason: str) -> Result:
         request.batch_size,
         request.device,
         request.seq_len,
+        dataset,
+        weights,
+        dict(request.options),
     )
-    return Result(cell, request.mode, request.rules.round, "", status, reason)
 
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
