@@ -115,11 +115,11 @@ def resolve(
         reasons.append(why)
     chosen = dataset.with_sequence_length(known, known.sizes[size], seq_len)
     if precision is None:
-        precision = chosen.precision if sut != "mock" else "float32"
+        precision = chosen.precision if chosen.precision in spec.precisions else spec.precisions[0]
         if precision != chosen.precision:
-            reasons.append(f"precision {precision}: the mock computes in nothing else")
-    if sut == "mock" and precision != "float32":
-        raise UsageError(f"--precision {precision}: the mock computes in float32")
+            reasons.append(f"precision {precision}: {sut} has no {chosen.precision}, the size's own")
+    if precision not in spec.precisions:
+        raise UsageError(f"--precision {precision}: {sut} computes in {' or '.join(spec.precisions)}")
     if batch_size is None:
         batch_size = chosen.batch_size[scenario]
     elif scenario == "SingleStream" and batch_size != 1:
@@ -192,7 +192,7 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
 
 def memory_shortage(request: Request, precision: str) -> str | None:
     """A sentence if the weights of this size would not fit into this machine's memory; None if they do or nobody can tell."""
-    if request.device != "cpu" or request.sut == "mock":
+    if request.device != "cpu" or not request.spec.reads_weights:
         return None
     need, available = request.size.weight_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
     if available is None or need <= available:

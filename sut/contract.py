@@ -83,7 +83,10 @@ class Inference(Protocol):
         """
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """Teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32 [batch, length]. generate only; never timed."""
+        """Teacher-forced logits, float32 [batch, length, vocabulary], for `tokens` int32 [batch, length].
+
+        Of a SUT that generates; one that predicts has none. Never timed.
+        """
 
     def synchronise(self) -> None:
         """Wait for the device: every time that is taken ends here or in `to_host`."""

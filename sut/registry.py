@@ -19,6 +19,7 @@ class SutSpec:
         process_env: the framework's own variables, needed before its import.
         unsupported: "model" or "model/task" → the true reason.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
+        precisions: those it can compute in on some device.
         reads_weights: False: no checkpoint is made for it.
         reference: the SUT whose float32 answers this one is compared with.
         devices: where it can run.
@@ -34,6 +35,7 @@ class SutSpec:
     options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
     reference: str = "native-torch-eager"
     devices: tuple[str, ...] = ("cpu", "cuda")
+    precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16")
     reads_weights: bool = True
 
 
@@ -45,6 +47,7 @@ SUTS: dict[str, SutSpec] = {
         "scripted latencies, no framework: a quick look, and what the harness is tested with",
         reference="mock",
         devices=("cpu",),
+        precisions=("float32",),
         reads_weights=False,
         options={
             "latency-ms": (float, "time of one batch, in milliseconds (default 1)"),

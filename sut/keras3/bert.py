@@ -30,9 +30,6 @@ class Classifier:
     def to_host(self, outputs: np.ndarray) -> Batch:
         return {"logits": np.ascontiguousarray(outputs, np.float32)}
 
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        raise NotImplementedError("a classifier's answers are its logits")
-
     def synchronise(self) -> None:
         runtime.synchronise(self.model)
 

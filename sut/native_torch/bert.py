@@ -30,9 +30,6 @@ class Classifier:
     def to_host(self, outputs: torch.Tensor) -> Batch:
         return {"logits": outputs.float().cpu().contiguous().numpy()}
 
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        raise NotImplementedError("a classifier's answers are its logits")
-
     def synchronise(self) -> None:
         execution.synchronise(self.workload)
 

@@ -39,7 +39,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--dataset", "nowhere.txt"], "nowhere.txt: there is no such file"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latancy-ms=2"], "did you mean latency-ms?"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--sut-option", "latency-ms=fast"], "the value is a number"),
-        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--precision", "bfloat16"], "the mock computes in float32"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--precision", "bfloat16"], "mock computes in float32"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--device", "cuda"], "mock runs on cpu"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"], "names a folder"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"], "models that predict"),
