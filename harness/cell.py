@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 SCENARIOS = ("Offline", "SingleStream")
-MODES = ("quick", "valid")
+MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
@@ -84,6 +84,8 @@ class Result:
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
         evidence: one sentence, and what the worker saw after the test.
         seconds: of each phase, until_measuring among them.
+        peak_host_bytes: of the worker's memory; peak_device_bytes: of what the framework held on the accelerator, None on a CPU.
+        energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
         levels: those the audit grants.
         ranked: whether this figure may stand beside others.
     """
@@ -102,6 +104,8 @@ class Result:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
     peak_host_bytes: int = 0
+    peak_device_bytes: int | None = None
+    energy: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)
     ranked: bool = False

@@ -19,7 +19,7 @@ from compliance.rules import CURRENT
 from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES
 from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
-from sut.registry import SUTS
+from sut.registry import ALIASES, SUTS
 
 COMMANDS = ("run", "list", "audit", "doctor", "test")
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
@@ -88,7 +88,7 @@ def _run(arguments: list[str]) -> int:
     from harness import machine, output, plan, run
 
     request = plan.resolve(
-        sut=_known(flags.sut, SUTS, "--sut"),
+        sut=_sut(flags.sut),
         model=_known(flags.model, _models(), "--model"),
         scenario=_known(flags.scenario, SCENARIOS, "--scenario"),
         mode=_known(flags.mode, MODES, "--mode"),
@@ -279,6 +279,10 @@ def _known(value: str, names: Iterable[str], flag: str) -> str:
     raise UsageError(f"{flag} {value}: unknown{_did_you_mean(value, names)}; there are {', '.join(names)}")
 
 
+def _sut(value: str) -> str:
+    return ALIASES.get(value.lower()) or _known(value, SUTS, "--sut")
+
+
 def _did_you_mean(value: str, names: Iterable[str]) -> str:
     if value.lower() in _SYNONYMS:
         return f" (did you mean {_SYNONYMS[value.lower()]}?)"
@@ -294,7 +298,7 @@ def _submitter(name: str) -> str:
 
 def _options(sut: str, given: list[str]) -> dict[str, Any]:
     """`--sut-option name=value`, checked against what the registry says the SUT takes."""
-    known = SUTS[_known(sut, SUTS, "--sut")].options
+    known = SUTS[_sut(sut)].options
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")

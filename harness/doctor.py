@@ -6,6 +6,9 @@ import os
 import platform
 import shutil
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +17,16 @@ import psutil
 from compliance.check import Check, Outcome
 from harness import machine
 from harness.environments import is_made
+from scenarios import counters
 from sut.registry import SUTS
 
-_LOW_DISK_BYTES = 5 << 30
+_LOW_DISK_BYTES = 8 << 30
+_LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
+_BUSY_PROCESS_PERCENT = 5.0
+_LOOK_S = 0.5
+# Reading one of these takes a nanosecond clock's time; the others are asked over a bus (hpet: a microsecond and more).
+_FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
 
 
 def examine(cache: Path, round_: str) -> list[Check]:
@@ -27,11 +36,18 @@ def examine(cache: Path, round_: str) -> list[Check]:
         _compiler(),
         _disk(cache),
         _memory(m),
+        _swap(m),
+        _processors(m),
         _governor(m),
+        _frequency(m),
+        _clock(m),
         _load(m),
+        _other_processes(),
         _virtual(m),
-        _accelerator(m),
+        _energy(),
+        *_accelerators(m),
         *_environments(cache, round_),
+        _writable(cache),
     ]
 
 
@@ -45,42 +61,83 @@ def _interpreter() -> Check:
 
 
 def _compiler() -> Check:
-    """Needed only where LoadGen has no wheel for this platform."""
+    """LoadGen is compiled where it has no wheel; torch.compile compiles its CPU kernels with one each time."""
     found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
     return _check(
         "C++ compiler",
         found is not None,
-        Path(found).name if found else "none found; LoadGen's wheel needs none on Linux x86-64",
-        "install g++ if setting up LoadGen fails (Debian, Ubuntu: apt install g++)",
+        Path(found).name if found else "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no wheel",
+        "install g++ (Debian, Ubuntu: apt install g++)",
     )
 
 
 def _disk(cache: Path) -> Check:
-    free = psutil.disk_usage(str(cache if cache.exists() else cache.parent)).free
+    free = psutil.disk_usage(str(_existing(cache))).free
     return _check(
-        "disk", free > _LOW_DISK_BYTES, f"{free / 1e9:.1f} GB free", "environments take about 2 GB in all: free some, or give --cache DIR"
+        "disk",
+        free > _LOW_DISK_BYTES,
+        f"{free / 1e9:.1f} GB free for environments and weights",
+        f"all environments take about {_LOW_DISK_BYTES / 1e9:.0f} GB, a 7 B model 15 GB more: free some, or give --cache DIR",
     )
 
 
 def _memory(m: dict[str, Any]) -> Check:
-    available = psutil.virtual_memory().available
-    limit = m["memory_limit_bytes"]
-    text = f"{available / 1e9:.1f} GB of {m['memory_bytes'] / 1e9:.1f} GB available" + (
-        f", limited to {limit / 1e9:.1f} GB" if limit else ""
+    available, limit = psutil.virtual_memory().available, m["memory_limit_bytes"]
+    text = f"{available / 1e9:.1f} GB of {m['memory_bytes'] / 1e9:.1f} GB available"
+    return _check(
+        "memory",
+        available > _LOW_MEMORY_BYTES,
+        text + (f", limited to {limit / 1e9:.1f} GB" if limit else ""),
+        "end what else runs: the smallest cells need 2 GB",
     )
-    return _check("memory", available > 2 << 30, text, "end what else runs: the smallest cells need 2 GB")
+
+
+def _swap(m: dict[str, Any]) -> Check:
+    return _check(
+        "swap",
+        not m["swap_used_bytes"],
+        f"{m['swap_used_bytes'] / 1e6:.0f} MB in use" if m["swap_used_bytes"] else "none in use",
+        "memory was short: end what else runs, then `sudo swapoff -a && sudo swapon -a`; a swapping cell measures the disk",
+    )
+
+
+def _processors(m: dict[str, Any]) -> Check:
+    """Frameworks start a thread for each processor they see, whatever share of it a container grants."""
+    quota, usable = m["cpu_quota"], m["usable_threads"] or m["threads"]
+    limited = quota is not None and quota < usable
+    return _check(
+        "processors",
+        not limited and usable == m["threads"],
+        f"{usable} of {m['threads']} threads usable ({m['cores']} cores)" + (f", a quota of {quota:g}" if quota else ""),
+        "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set OMP_NUM_THREADS to their number",
+    )
 
 
 def _governor(m: dict[str, Any]) -> Check:
-    governor = m["governor"]
-    if governor is None:
-        return Check("frequency scaling", Outcome.NA, "the kernel does not tell (a virtual machine, or not Linux)")
+    if m["governor"] is None:
+        return Check("governor", Outcome.NA, "the kernel does not tell (a virtual machine, or not Linux)")
+    return _check("governor", m["governor"] == "performance", m["governor"], "sudo cpupower frequency-set -g performance")
+
+
+def _frequency(m: dict[str, Any]) -> Check:
+    """Boost makes the first seconds faster than the tenth minute."""
+    if m["boost"] is None:
+        now = f"; {m['frequency_now_mhz']} MHz now" if m["frequency_now_mhz"] else ""
+        return Check("frequency scaling", Outcome.NA, f"the kernel does not tell whether boost is on{now}")
     return _check(
         "frequency scaling",
-        governor == "performance",
-        f"governor {governor}, boost {m['boost'] or 'not told'}",
-        "sudo cpupower frequency-set -g performance",
+        not m["boost"],
+        f"boost {'on' if m['boost'] else 'off'}, {m['frequency_now_mhz']} MHz now, {m['frequency_mhz']} at most",
+        "for figures that repeat, switch boost off: echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost "
+        "(Intel: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo)",
     )
+
+
+def _clock(m: dict[str, Any]) -> Check:
+    source = m["clock_source"]
+    if source is None:
+        return Check("clock", Outcome.NA, "the kernel does not tell its clock source")
+    return _check("clock", source in _FAST_CLOCKS, source, "a slow clock is in every latency: boot with clocksource=tsc")
 
 
 def _load(m: dict[str, Any]) -> Check:
@@ -88,9 +145,34 @@ def _load(m: dict[str, Any]) -> Check:
     return _check(
         "other load",
         one_minute < _BUSY_LOAD_PER_THREAD * (m["threads"] or 1),
-        f"load average {one_minute:.2f} over the last minute on {m['threads']} threads; {m['usable_threads']} usable by this process",
+        f"load average {one_minute:.2f} over the last minute on {m['threads']} threads",
         "end what else runs: a busy machine measures its neighbours",
     )
+
+
+def _other_processes() -> Check:
+    """Who uses the processor right now."""
+    seen = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            process.cpu_percent()
+            seen.append(process)
+    time.sleep(_LOOK_S)
+    busy = sorted(_busy(seen), reverse=True)
+    return _check(
+        "other processes",
+        not busy,
+        ", ".join(f"{name} (process {pid}) {percent:.0f} %" for percent, name, pid in busy[:5]) or "none above 5 % of a processor",
+        "end them, or wait until they are done",
+    )
+
+
+def _busy(processes: list[psutil.Process]) -> Iterator[tuple[float, str, int]]:
+    for process in processes:
+        with suppress(psutil.Error):
+            percent = process.cpu_percent()
+            if percent > _BUSY_PROCESS_PERCENT and process.pid != os.getpid():
+                yield percent, process.name(), process.pid
 
 
 def _virtual(m: dict[str, Any]) -> Check:
@@ -102,26 +184,66 @@ def _virtual(m: dict[str, Any]) -> Check:
     )
 
 
-def _accelerator(m: dict[str, Any]) -> Check:
-    found = m["accelerators"]
-    if not found:
-        return Check("accelerator", Outcome.NA, "no NVIDIA driver answers: cells run on the CPU")
-    return Check(
-        "accelerator", Outcome.PASS, ", ".join(f"{a['name']} {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}" for a in found)
+def _energy() -> Check:
+    seen = counters.read("cpu")
+    if seen.microjoules:
+        return Check("energy counter", Outcome.PASS, ", ".join(seen.microjoules))
+    why = "; ".join(seen.absent.values())
+    if "root" in why:
+        return _check("energy counter", False, why, "allow it, and cells record their energy")
+    return Check("energy counter", Outcome.NA, why)
+
+
+def _accelerators(m: dict[str, Any]) -> list[Check]:
+    if not m["accelerators"]:
+        return [Check("accelerator", Outcome.NA, "no NVIDIA driver answers: cells run on the CPU")]
+    return [check for n, a in enumerate(m["accelerators"]) for check in _accelerator(n, a)]
+
+
+def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
+    """A driver that does not tell is not blamed."""
+    yield Check(
+        f"gpu {n}",
+        Outcome.PASS,
+        f"{a['name']}, {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}, CUDA up to {a['cuda'] or 'unknown'}",
+    )
+    yield _check(
+        f"gpu {n} others",
+        not a["processes"],
+        f"{a['processes'] or 0} processes on it, {(a['used_memory_bytes'] or 0) / 2**30:.1f} GiB in use",
+        "end them (nvidia-smi names them), or choose another GPU with CUDA_VISIBLE_DEVICES",
+    )
+    yield _check(
+        f"gpu {n} persistence",
+        a["persistence"] is not False,
+        {True: "on", False: "off", None: "not told"}[a["persistence"]],
+        "sudo nvidia-smi -pm 1: else the driver unloads between cells, and the first call pays for it",
+    )
+    yield _check(
+        f"gpu {n} slices",
+        not a["mig"],
+        "MIG is on" if a["mig"] else "the whole GPU",
+        "a slice shares the GPU with others: its figures are the slice's, and its energy is not told",
+    )
+    yield Check(
+        f"gpu {n} clocks",
+        Outcome.PASS if a["sm_most_mhz"] else Outcome.NA,
+        f"{a['sm_mhz']} MHz now, {a['sm_most_mhz']} at most, limited to {a['power_limit_w']} W (recorded with each cell)",
     )
 
 
 def _environments(cache: Path, round_: str) -> list[Check]:
-    names = dict.fromkeys(spec.environment for spec in SUTS.values())
-    return [
-        Check(
-            f"environment {name}",
-            Outcome.PASS if is_made(cache, name, "cpu", round_) else Outcome.NA,
-            "made" if is_made(cache, name, "cpu", round_) else "made on first use",
-        )
-        for name in names
-    ] + [_writable(cache)]
+    found = []
+    for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
+        made = is_made(cache, name, "cpu", round_)
+        found.append(Check(f"environment {name}", Outcome.PASS if made else Outcome.NA, "made" if made else "made on first use"))
+    return found
 
 
 def _writable(cache: Path) -> Check:
-    return _check("cache", os.access(cache if cache.exists() else cache.parent, os.W_OK), "writable", "give --cache DIR", Outcome.FAIL)
+    good = os.access(_existing(cache), os.W_OK)
+    return _check("cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Outcome.FAIL)
+
+
+def _existing(path: Path) -> Path:
+    return next(p for p in (path, *path.parents) if p.exists())

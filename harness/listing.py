@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness import models, output
 from harness.cell import MODES, PRECISIONS, SCENARIOS
 from harness.environments import is_made
-from sut.registry import SUTS
+from sut.registry import ALIASES, SUTS
 
 if TYPE_CHECKING:
     from harness.plan import Request  # it imports numpy, and `list` answers at once
@@ -25,6 +25,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
                 "devices": list(spec.devices),
                 "made": is_made(cache, spec.environment, "cpu", round_),
                 "summary": spec.summary,
+                "aliases": [alias for alias, of in ALIASES.items() if of == name],
                 "options": {option: text for option, (_, text) in spec.options.items()},
             }
             for name, spec in SUTS.items()
@@ -87,7 +88,7 @@ def show(found: dict[str, Any]) -> None:
     output.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),
-        ([s["name"], s["execution"], s["environment"], "yes" if s["made"] else "on first use", s["summary"]] for s in found["suts"]),
+        ([s["name"], s["execution"], s["environment"], "yes" if s["made"] else "on first use", _named(s)] for s in found["suts"]),
     )
     output.table(
         "Models",
@@ -121,6 +122,10 @@ def show(found: dict[str, Any]) -> None:
             ("--precision", ", ".join(found["precisions"])),
         ],
     )
+
+
+def _named(sut: dict[str, Any]) -> str:
+    return sut["summary"] + "".join(f" (also called {alias})" for alias in sut["aliases"])
 
 
 def _millions(parameters: int) -> str:

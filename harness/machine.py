@@ -8,7 +8,7 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +21,19 @@ from harness.environments import ROOT
 
 @dataclass(frozen=True)
 class Accelerator:
+    """None: the driver does not tell. `processes`: that hold memory of it; `cuda`: the newest CUDA the driver serves."""
+
     name: str
     memory_bytes: int
     driver: str
+    cuda: str | None = None
+    used_memory_bytes: int | None = None
+    sm_mhz: int | None = None
+    sm_most_mhz: int | None = None
+    power_limit_w: float | None = None
+    persistence: bool | None = None
+    mig: bool | None = None
+    processes: int | None = None
 
 
 def accelerators() -> list[Accelerator]:
@@ -35,11 +45,35 @@ def accelerators() -> list[Accelerator]:
     except pynvml.NVMLError:
         return []
     try:
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [Accelerator(_text(pynvml.nvmlDeviceGetName(h)), int(pynvml.nvmlDeviceGetMemoryInfo(h).total), driver) for h in handles]
+        return [_accelerator(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(pynvml.nvmlDeviceGetCount())]
     finally:
         pynvml.nvmlShutdown()
+
+
+def _accelerator(nvml: Any, handle: Any) -> Accelerator:
+    def told(ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except nvml.NVMLError:
+            return None
+
+    memory, cuda = nvml.nvmlDeviceGetMemoryInfo(handle), told(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    power_mw, mig = told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+    persistence = told(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
+    held_by = told(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    return Accelerator(
+        _text(nvml.nvmlDeviceGetName(handle)),
+        int(memory.total),
+        _text(nvml.nvmlSystemGetDriverVersion()),
+        cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
+        int(memory.used),
+        told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        power_mw and power_mw / 1000,
+        None if persistence is None else bool(persistence),
+        None if mig is None else bool(mig),
+        None if held_by is None else len(held_by),
+    )
 
 
 def command_started_monotonic_ns() -> int:
@@ -61,9 +95,13 @@ def describe() -> dict[str, Any]:
         "cores": psutil.cpu_count(logical=False),
         "threads": psutil.cpu_count(),
         "usable_threads": _usable(),
-        "frequency_mhz": round(frequency.current) if frequency else None,
+        "frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
+        "frequency_now_mhz": round(frequency.current) if frequency else None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "boost": _read("/sys/devices/system/cpu/cpufreq/boost"),
+        "boost": _boost(),
+        "cpu_quota": _cpu_quota(),
+        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "swap_used_bytes": psutil.swap_memory().used,
         "caches": _caches(),
         "memory_bytes": psutil.virtual_memory().total,
         "memory_limit_bytes": _memory_limit(),
@@ -156,6 +194,20 @@ def _memory_limit() -> int | None:
     """Of the control group, where it is set (a container)."""
     text = _read("/sys/fs/cgroup/memory.max") or ""
     return int(text) if text.isdigit() else None
+
+
+def _boost() -> bool | None:
+    """Whether the processor may run above its base frequency."""
+    if (flag := _read("/sys/devices/system/cpu/cpufreq/boost")) is not None:
+        return flag == "1"
+    flag = _read("/sys/devices/system/cpu/intel_pstate/no_turbo")
+    return None if flag is None else flag == "0"
+
+
+def _cpu_quota() -> float | None:
+    """Processors this control group may use, where it is limited (a container)."""
+    quota, _, period = (_read("/sys/fs/cgroup/cpu.max") or "").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
 
 
 def _disk_kind() -> str | None:

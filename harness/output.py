@@ -122,7 +122,10 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
     if found.seconds:
         yield "time", _times(found.seconds)
     if found.peak_host_bytes:
-        yield "memory", f"{found.peak_host_bytes / 1e9:.2f} GB at most in the worker"
+        device = f", {found.peak_device_bytes / 1e9:.2f} GB on the accelerator" if found.peak_device_bytes is not None else ""
+        yield "memory", f"{found.peak_host_bytes / 1e9:.2f} GB at most in the worker{device}"
+    if found.energy:
+        yield "energy", _energy(found)
     if found.audit:
         yield "audit", ", ".join(f"{n} {name}" for name, n in found.audit.items()) + f"; holds: {', '.join(found.levels) or 'no level'}"
     for warning in found.warnings:
@@ -155,6 +158,12 @@ def accuracy(found: Result) -> str:
     assert a is not None
     extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
     return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
+
+
+def _energy(found: Result) -> str:
+    """Joules of the performance test; where there are none, why."""
+    told = [f"{source} {j:,.1f} J" for source, j in found.energy["joules"].items()]
+    return "; ".join([*told, *(f"{source} not measured: {why}" for source, why in found.energy["absent"].items())])
 
 
 def _times(seconds: Mapping[str, float]) -> str:

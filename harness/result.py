@@ -86,6 +86,8 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
         "evidence": _evidence(performance),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
+        "peak_device_bytes": (performance.evidence_after or {}).get("peak_device_bytes"),
+        "energy": dict(performance.energy),
     }
 
 
@@ -121,7 +123,13 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outc
         found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * record["cell"]["batch_size"] / rate}
         if record["cell"]["task"] == "generate" and performance.answered.get("samples"):
             found["tokens_per_second"] = rate * performance.answered["payload_bytes"] / 4 / performance.answered["samples"]
+    if samples := performance.answered.get("samples"):
+        found |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
     return found
+
+
+def _word(text: str) -> str:
+    return text.replace(" ", "_").replace("-", "_")
 
 
 def _evidence(performance: jobs.Outcome) -> dict[str, Any]:

@@ -72,7 +72,8 @@ class Outcome:
     """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
-    monotonic clock, so that the parent can tell how long it took until measuring began.
+    monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
+    of the LoadGen test alone.
     """
 
     status: str
@@ -88,6 +89,7 @@ class Outcome:
     evidence_before: dict[str, Any] | None = None
     evidence_after: dict[str, Any] | None = None
     peak_host_bytes: int = 0
+    energy: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from scenarios import counters, preflight, teacher
 from scenarios import job as jobs
-from scenarios import preflight, teacher
 from scenarios.answers import pack
 from scenarios.heartbeat import Heartbeat
 from scenarios.job import Job, Outcome
@@ -146,9 +146,11 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
     loadgen.write_user_conf(job, conf)
     before = sut.evidence()
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
+    counted = counters.read(job.workload.device)
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
+    energy = counters.between(counted, counters.read(job.workload.device))
     after = sut.evidence()
     if job.test == "accuracy" and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
@@ -160,6 +162,7 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
         "answered": dataclasses.asdict(answered),
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
+        "energy": dataclasses.asdict(energy),
     }
 
 

@@ -52,6 +52,9 @@ class Evidence:
         graphs: compiled graphs so far (XLA programs, Dynamo graphs, traced modules); 0 = eager.
         graph_breaks: breaks of a captured graph; None where the framework does not count them.
         precision: read off the loaded weights and a probe product, never off a flag.
+        compiled_share: of the model's forward passes in one probe of the measured call, the share that ran compiled. A model may hold a
+            compiled graph that the measured call never enters. None where the framework compiles the whole call as one program.
+        peak_device_bytes: most bytes the framework held on the accelerator since it was loaded; None on a CPU.
         detail: whatever else a sceptic would ask for; JSON values.
     """
 
@@ -59,6 +62,8 @@ class Evidence:
     graph_breaks: int | None
     precision: str
     detail: Mapping[str, Any] = field(default_factory=dict)
+    compiled_share: float | None = None
+    peak_device_bytes: int | None = None
 
 
 class Inference(Protocol):

@@ -39,6 +39,10 @@ class SutSpec:
     reads_weights: bool = True
 
 
+_KERAS = {"HF_HUB_OFFLINE": "1"}
+_TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says less
+_NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
+
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
         "sut.mock",
@@ -65,16 +69,50 @@ SUTS: dict[str, SutSpec] = {
         "xla",
         "Keras 3 and KerasHub on JAX, compiled by XLA",
         "jax",
-        {"KERAS_BACKEND": "jax", "HF_HUB_OFFLINE": "1"},
+        {"KERAS_BACKEND": "jax", **_KERAS},
+    ),
+    "keras3-tensorflow": SutSpec(
+        "sut.keras3.{family}",
+        "keras3-tensorflow",
+        "xla",
+        "Keras 3 and KerasHub on TensorFlow, compiled by XLA",
+        "tensorflow",
+        {"KERAS_BACKEND": "tensorflow", **_KERAS},
+    ),
+    "keras3-tensorflow-graph": SutSpec(
+        "sut.keras3.{family}",
+        "keras3-tensorflow",
+        "graph",
+        "Keras 3 and KerasHub on TensorFlow, traced to graphs without XLA",
+        "tensorflow",
+        {"KERAS_BACKEND": "tensorflow", **_KERAS},
+    ),
+    "keras3-torch": SutSpec(
+        "sut.keras3.{family}",
+        "keras3-torch",
+        "eager",
+        "Keras 3 and KerasHub on PyTorch, nothing compiled",
+        "torch",
+        {"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
     ),
     "native-torch-eager": SutSpec(
         "sut.native_torch.{family}",
         "native-torch",
         "eager",
         "PyTorch and Transformers as they are, nothing compiled",
-        process_env={"HF_HUB_OFFLINE": "1", "KINETO_LOG_LEVEL": "99"},  # the latter: torch.profiler, which evidence uses, says less
+        process_env=_NATIVE_TORCH,
+    ),
+    "native-torch-compile": SutSpec(
+        "sut.native_torch.{family}",
+        "native-torch",
+        "compile",
+        'PyTorch and Transformers under torch.compile(mode="reduce-overhead")',
+        process_env=_NATIVE_TORCH,
     ),
 }
+
+ALIASES = {"native-torch": "native-torch-compile"}
+"""Other names of SUTs, as the published tables have them."""
 
 
 def unsupported(sut: str, model: str, family: str, task: str) -> str | None:
