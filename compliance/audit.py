@@ -8,7 +8,7 @@ from pathlib import Path
 from compliance import evidence, files, layout, metadata, provenance, rules, scores, settings, tree, validity
 from compliance.check import Check, Outcome, judge, prefixed
 
-LEVELS = ("quick", "valid")
+LEVELS = ("quick", "valid", "submission")
 """What a directory can live up to, the lowest first; a level asks for what those before it ask."""
 
 PARTS = (layout.checks, settings.checks, validity.checks, provenance.checks, scores.checks, evidence.checks, metadata.checks)

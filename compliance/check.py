@@ -24,7 +24,7 @@ class Check:
     Attributes:
         name: what was looked at, in a few words.
         detail: what was found, and for a failure what the rule wants; one sentence.
-        level: the lowest level this must hold for, `quick` or `valid`.
+        level: the lowest level this must hold for, `quick`, `valid` or `submission`.
         source: where the rule stands (MLPERF's id of the check, or LoadGen's file).
         file: the file concerned, relative to the audited directory.
         fix: what to do about it.

@@ -94,6 +94,17 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+WORKER_SOURCE = ("scenarios", "sut")
+
+
+def source_digest(root: Path) -> str:
+    """sha256 over the names and bytes of the Python files a worker runs, below `root`. Raises OSError where one cannot be read."""
+    total = hashlib.sha256()
+    for path in sorted(p for folder in WORKER_SOURCE for p in (root / folder).rglob("*.py")):
+        total.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
+    return total.hexdigest()
+
+
 def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
     """The first and the last `count` bytes, and the size."""
     size = path.stat().st_size

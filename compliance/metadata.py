@@ -33,6 +33,15 @@ def checks(s: Subject) -> list[Check]:
         judge("measurements.json", _schema(s, s.measurements, "measurements", measured), "all five fields", source="F2", file=measured),
         judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping),
         judge("source folder", _source(s), "there, and not empty", source="F4", file=place.show(_source_folder(s))),
+        judge(
+            "submitted source",
+            _submitted_source(s),
+            "the one that ran" if place.run else "there is a program",
+            level="submission",
+            source="F4",
+            file=place.show(_source_folder(s)),
+            fix="measure it with --mode submission, which puts the source there",
+        ),
         _record(s),
         eligibility(s),
     ]
@@ -85,6 +94,17 @@ def _source_folder(s: Subject) -> Path:
 def _source(s: Subject) -> Iterator[str]:
     if not any(path.is_file() and path.stat().st_size for path in files.under(_source_folder(s))):
         yield "it holds no file that says anything"
+
+
+def _submitted_source(s: Subject) -> Iterator[str]:
+    """Beside record.json it must be what the worker ran; a bare submission must hold more than text."""
+    folder = _source_folder(s)
+    if not any(path.is_file() and path.suffix not in (".md", ".txt", ".adoc") for path in files.under(folder)):
+        yield "it holds no program, only text"
+    elif s.place.run is not None:
+        digest, fault = files.attempt(files.source_digest, folder)
+        if digest != s.recorded("git", "worker_source_sha256"):
+            yield fault or f"its scenarios/ and sut/ have sha256 {digest}; record.json says {s.recorded('git', 'worker_source_sha256')} ran"
 
 
 def _record(s: Subject) -> Check:

@@ -21,13 +21,14 @@ from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
 from sut.registry import ALIASES, SUTS
 
-COMMANDS = ("run", "list", "audit", "doctor", "test")
+COMMANDS = ("run", "list", "audit", "pack", "doctor", "test")
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 _EPILOG = """\
 commands (bare flags mean `run`):
   run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
   list     the SUTs, models, sizes and scenarios there are
   audit    judge a run or submission directory from its files alone
+  pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
   doctor   is this machine fit to measure on?
   test     the harness' own tests (arguments go to pytest)
 
@@ -50,7 +51,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
             raise UsageError(f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
-        return {"run": _run, "list": _list, "audit": _audit, "doctor": _doctor, "test": _test}[command](rest)
+        return {"run": _run, "list": _list, "audit": _audit, "pack": _pack, "doctor": _doctor, "test": _test}[command](rest)
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
         _error(f"interrupted: what was measured stays; the same command goes on from there: {again}")
@@ -133,6 +134,8 @@ def _next(found: Any, request: Any) -> str:
         return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
     if request.mode == "quick":
         return f"{_without(request.command, '--load-seconds')} --mode valid  (10 minutes and more, by the round's settings)"
+    if request.mode == "submission":
+        return f"./run.sh pack {shlex.quote(output.near(found.directory))} --out submission  (and other cells' directories)"
     return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level valid"
 
 
@@ -175,16 +178,38 @@ def _audit(arguments: list[str]) -> int:
         prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
-    parser.add_argument("--level", default="quick", help="quick (default) or valid: what the directory must live up to")
+    parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
     _common(parser)
     flags = parser.parse_args(arguments)
     from compliance import audit
-    from harness import output
 
     level = _known(flags.level, MODES, "--level")
     if not flags.directory.exists():
         raise UsageError(f"audit {flags.directory}: there is no such directory")
-    found = audit.audit(flags.directory, level)
+    return _show_checks(audit.audit(flags.directory, level), flags)
+
+
+def _pack(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="./run.sh pack",
+        description="One submission tree of the cells measured with --mode submission. The same cells give the same bytes.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "directories", metavar="DIR", type=Path, nargs="+", help="run directories, or a folder above them (its newest good ones)"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tree: a folder that is new or empty")
+    _common(parser)
+    flags = parser.parse_args(arguments)
+    from harness import pack
+
+    return _show_checks(pack.pack([d.absolute() for d in flags.directories], flags.out.absolute()), flags)
+
+
+def _show_checks(found: list[Any], flags: Any) -> int:
+    from compliance import audit
+    from harness import output
+
     if flags.json:
         output.document({"checks": [c.as_json() for c in found]})
     else:
@@ -196,19 +221,15 @@ def _doctor(arguments: list[str]) -> int:
     parser = _Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     _common(parser)
     flags = parser.parse_args(arguments)
-    from compliance import audit
     from compliance.check import Outcome
     from harness import doctor, output
 
     found = doctor.examine(flags.cache.absolute(), CURRENT)
-    if flags.json:
-        output.document({"checks": [c.as_json() for c in found]})
-    else:
-        output.checks(found, flags.quiet)
-        for c in found:
-            if c.outcome is Outcome.MANUAL:
-                output.advice(c)
-    return 0 if audit.holds(found) else 1
+    code = _show_checks(found, flags)
+    for c in found:
+        if c.outcome is Outcome.MANUAL and not flags.json:
+            output.advice(c)
+    return code
 
 
 def _test(arguments: list[str]) -> int:
@@ -234,7 +255,11 @@ def _run_parser() -> argparse.ArgumentParser:
     add("--sut", required=True, help="framework + backend + execution, such as keras3-jax (see list)")
     add("--scenario", required=True, help="Offline (throughput) or SingleStream (latency)")
     add("--model", required=True, help="bert, mistral (see list)")
-    add("--mode", default="quick", help="quick (default): seconds; valid: the round's official settings, 10 minutes and more")
+    add(
+        "--mode",
+        default="quick",
+        help="quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
+    )
     add("--size", help="tiny, base or full; default: full on an accelerator that holds it, else tiny")
     add("--precision", help="float32, tf32 or bfloat16; default: the size's")
     add("--batch-size", type=int, metavar="N", help="samples a step in Offline; default: the size's")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -16,6 +15,7 @@ from typing import Any
 
 import psutil
 
+from compliance.files import source_digest
 from harness.environments import ROOT
 
 
@@ -130,14 +130,6 @@ def variables() -> dict[str, str]:
     return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)}
 
 
-def worker_source() -> str:
-    """sha256 over the files a worker runs, tracked or not."""
-    total = hashlib.sha256()
-    for path in sorted(p for folder in ("scenarios", "sut") for p in (ROOT / folder).rglob("*.py")):
-        total.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
-    return total.hexdigest()
-
-
 def disturbances() -> list[str]:
     """A note if something else was running when this was asked."""
     load, threads = os.getloadavg()[0], psutil.cpu_count() or 1
@@ -154,7 +146,7 @@ def git() -> dict[str, Any]:
         "revision": revision,
         "dirty": None if changed is None else bool(changed),
         "changed": (changed or "").splitlines()[:50],
-        "worker_source_sha256": worker_source(),
+        "worker_source_sha256": source_digest(ROOT),
     }
 
 

@@ -18,12 +18,22 @@ from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
 _LOAD_SECONDS, _MOST_LOAD_SECONDS = 10.0, 86_400
-_CALIBRATION_S = {"quick": 1.5, "valid": 20.0}
-# A machine that was busier while it calibrated than while it measured must not end ten minutes INVALID; seconds may.
-_RATE_MARGIN = {"quick": 1.0, "valid": 1.15}
-_TRACE_BYTES = {"quick": 32 << 20, "valid": 256 << 20}
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How a mode measures. `rate_margin`: a machine that was busier while it calibrated than while it measured must not end ten minutes
+    INVALID; seconds may."""
+
+    calibration_s: float
+    rate_margin: float
+    trace_bytes: int
+
+
+_OFFICIAL = _Pace(20.0, 1.15, 256 << 20)
+_PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _OFFICIAL}
 
 
 @dataclass(frozen=True)
@@ -70,15 +80,15 @@ class Request:
 
     def limits(self, count: int) -> Limits:
         """LoadGen's settings over a QSL of `count` samples."""
-        quick, scenario = self.mode == "quick", self.rules.scenarios[self.scenario]
+        quick, scenario, pace = self.mode == "quick", self.rules.scenarios[self.scenario], _PACE[self.mode]
         return Limits(
             min_duration_ms=int(self.load_seconds * 1e3) if quick else scenario.min_duration_ms,
             min_query_count=1 if quick else scenario.min_query_count(count),
             performance_sample_count=count,
             equal_issue=not quick and self.rules.benchmarks[self.official].equal_issue,
-            calibration_seconds=_CALIBRATION_S[self.mode] if not quick else min(_CALIBRATION_S[self.mode], self.load_seconds),
-            rate_margin=_RATE_MARGIN[self.mode],
-            trace_bytes=_TRACE_BYTES[self.mode],
+            calibration_seconds=min(pace.calibration_s, self.load_seconds) if quick else pace.calibration_s,
+            rate_margin=pace.rate_margin,
+            trace_bytes=pace.trace_bytes,
         )
 
 
@@ -110,6 +120,8 @@ def resolve(
         reasons += because
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {sut} runs on {' or '.join(spec.devices)}")
+    if device == "cuda" and not gpus:
+        raise UsageError("--device cuda: no NVIDIA driver answers on this machine (./run.sh doctor); --device cpu runs")
     if size is None:
         size, why = _default_size(known, device, gpus)
         reasons.append(why)

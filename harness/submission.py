@@ -13,6 +13,8 @@ import numpy as np
 
 from compliance import accuracy, logs
 from compliance.rules import Rules
+from harness.environments import ROOT
+from harness.machine import SOURCES
 from scenarios.job import write_json
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
@@ -40,7 +42,18 @@ def write(directory: Path, rules: Rules, submitter: str) -> None:
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
     source = root / "src" / benchmark["name"]
     source.mkdir(parents=True)
+    if record["mode"] == "submission":
+        _copy_source(source)
     (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
+
+
+def _copy_source(target: Path) -> None:
+    """What anyone needs to run it again; the tests stay behind."""
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        else:
+            shutil.copy(ROOT / name, target / name)
 
 
 def score(directory: Path, record: dict[str, Any]) -> accuracy.Accuracy | str:
@@ -169,6 +182,7 @@ Mapped to the official benchmark {record["benchmark"]["official"]} for the check
 def _source_readme(record: dict[str, Any]) -> str:
     return f"""# Source of {record["benchmark"]["name"]}
 
-The harness at revision {record["git"]["revision"]}: `sut/` holds the System Under Test, `scenarios/` the LoadGen side, `environments/` the
-locked requirements (sha256 {record["environment"]["lock_sha256"]}). The command is in the README.md of each result.
+The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side, `environments/` the locked requirements
+(sha256 of the files in `scenarios/` and `sut/`: {record["git"]["worker_source_sha256"]}). The README.md of each result has its command
+and revision.
 """

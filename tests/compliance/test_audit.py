@@ -174,8 +174,8 @@ def test_an_unknown_scenario_is_a_finding(run: Path) -> None:
 
 
 def test_an_unknown_level_is_refused(run: Path) -> None:
-    with pytest.raises(ValueError, match="quick, valid"):
-        audit.audit(run, "submission")
+    with pytest.raises(ValueError, match="quick, valid, submission"):
+        audit.audit(run, "perfect")
 
 
 def test_nothing_holds_where_nothing_was_checked() -> None:

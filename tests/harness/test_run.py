@@ -10,6 +10,7 @@ import pytest
 from harness import cell, cli, plan, run, rundir
 from harness.environments import EnvironmentFailure
 from harness.errors import UsageError
+from sut.registry import SUTS
 from tests.conftest import CACHE
 
 
@@ -72,10 +73,24 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tm
 
 def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
     monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
+    monkeypatch.setattr(plan, "LOCKS", tmp_path)
     asked = request(tmp_path, sut="keras3-jax", model="mistral")
     assert (asked.device, asked.size.name) == ("cpu", "tiny")
     assert any("no lock for cuda yet; --python PATH" in reason for reason in asked.reasons)
     assert request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3")).device == "cuda"
+
+
+@pytest.mark.parametrize("sut", [name for name, spec in SUTS.items() if "cuda" in spec.devices])
+def test_an_accelerator_is_used_where_there_is_one(tmp_path, monkeypatch, sut):
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
+    asked = request(tmp_path, sut=sut, model="mistral")
+    assert (asked.device, asked.size.name, asked.precision) == ("cuda", "full", "bfloat16")
+
+
+def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [])
+    with pytest.raises(UsageError, match="--device cuda: no NVIDIA driver answers"):
+        request(tmp_path, sut="keras3-jax", device="cuda")
 
 
 def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):

@@ -1,0 +1,168 @@
+"""`./run.sh pack`: the submission trees of chosen run directories as one. It copies and merges; no byte of it depends on when or where.
+
+What cannot stand in one tree is refused, with the two run directories: a system's results of one benchmark and scenario are one
+configuration, its description is one file, and a benchmark's source is one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from compliance import audit, files
+from compliance.check import Check, Outcome
+from harness import rundir
+from harness.cell import Cell, Status
+from harness.errors import UsageError
+from harness.output import near
+
+_MODE = "submission"
+_MAPPING = "model_mapping.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run directory that may go into a tree."""
+
+    directory: Path
+    cell: Cell
+
+    def __str__(self) -> str:
+        c = self.cell
+        return f"{near(str(self.directory))} ({c.sut}, {c.model} {c.size}, {c.scenario}, {c.precision}, batch {c.batch_size})"
+
+
+def pack(given: Sequence[Path], out: Path) -> list[Check]:
+    """Write the tree of all `given` into `out` and audit it.
+
+    Args:
+        given: run directories, or folders above them, of which each cell's newest good attempt is taken.
+
+    Raises UsageError for what cannot stand in one tree, and where `out` holds something already.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"--out {out}: holds something already: name a folder that is new or empty")
+    chosen = list({run.directory: run for path in given for run in _runs(path)}.values())
+    for run in chosen:
+        _must_hold(run)
+    sources = _merged(chosen)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".pack-") as scratch:
+        for name, (path, content) in sources.items():
+            target = Path(scratch, "tree", name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if content is None:
+                shutil.copy(path, target)
+            else:
+                target.write_bytes(content)
+        if out.exists():
+            out.rmdir()
+        Path(scratch, "tree").rename(out)
+    told = f"{len(chosen)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
+    return [Check("packed", Outcome.PASS, told, level=_MODE), *audit.audit(out, _MODE)]
+
+
+def digest(tree: Path) -> str:
+    """Over the relative names and bytes of all files, in order of names."""
+    total = hashlib.sha256()
+    for path in sorted((p for p in tree.rglob("*") if p.is_file()), key=lambda p: p.relative_to(tree).as_posix()):
+        content = path.read_bytes()
+        total.update(f"{path.relative_to(tree).as_posix()}\n{len(content)}\n".encode() + content)
+    return total.hexdigest()
+
+
+def _runs(path: Path) -> list[Measured]:
+    """Of a run directory itself; of a folder, the newest good attempt of each cell in it."""
+    if not path.is_dir():
+        raise UsageError(f"pack {path}: there is no such directory")
+    if (path / "record.json").exists():
+        return [_measured(path)]
+    newest: dict[Path, Path] = {}
+    for record in path.rglob(f"{_MODE}-*/record.json"):
+        attempt = record.parent
+        if rundir.status(attempt) == Status.OK:
+            newest[attempt.parent] = max(attempt, newest.get(attempt.parent, attempt), key=_number)
+    if not newest:
+        raise UsageError(f"pack {path}: holds no good run of --mode {_MODE}: measure with it first, or name run directories")
+    return [_measured(attempt) for attempt in sorted(newest.values())]
+
+
+def _number(attempt: Path) -> int:
+    number = attempt.name.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def _measured(directory: Path) -> Measured:
+    record, fault = files.attempt(files.json_object, directory / "record.json")
+    if record is None:
+        raise UsageError(f"pack {directory}: {fault}: measure it again")
+    if record.get("mode") != _MODE:
+        raise UsageError(f"pack {directory}: was measured in mode {record.get('mode')}; measure it with --mode {_MODE}")
+    return Measured(directory.resolve(), Cell(**record["cell"]))
+
+
+def _must_hold(run: Measured) -> None:
+    """Raises UsageError with the first failing check."""
+    found = audit.audit(run.directory, _MODE)
+    if not audit.holds(found):
+        bad = next((c.line() for c in found if c.outcome is Outcome.FAIL), "nothing passes")
+        raise UsageError(
+            f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --level {_MODE}"
+        )
+
+
+def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
+    """Name in the tree → (where its bytes are, or the merged bytes)."""
+    taken: dict[str, tuple[Measured, Path]] = {}
+    results: dict[str, Measured] = {}
+    mappings: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        for path, name in _files(run):
+            if name.endswith(f"/{_MAPPING}"):
+                mappings.setdefault(name, {}).update(files.json_object(path))
+            elif (place := _result(name)) and results.setdefault(place, run) is not run:
+                raise UsageError(f"pack: {place} would be both {results[place]} and {run}: one system has one result there; leave one out")
+            elif name in taken:
+                _must_agree(name, taken[name], (run, path))
+            else:
+                taken[name] = run, path
+    submitters = {"/".join(name.split("/")[:2]) for name in taken}
+    if len(submitters) > 1:
+        raise UsageError(f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each by itself (--submitter)")
+    merged = {name: (path, None) for name, (_, path) in taken.items()}
+    made = {name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode()) for name, m in mappings.items()}
+    return dict(sorted((merged | made).items()))
+
+
+def _files(run: Measured) -> Iterator[tuple[Path, str]]:
+    """Every file of the run's tree, and its name there."""
+    for division in sorted(p for p in run.directory.iterdir() if p.is_dir() and p.name in ("open", "closed", "network")):
+        for path in files.under(division):
+            if path.is_file():
+                yield path, path.relative_to(run.directory).as_posix()
+
+
+def _result(name: str) -> str | None:
+    """`<system>/<benchmark>/<scenario>` of a file of a result."""
+    parts = name.split("/")
+    return "/".join(parts[3:6]) if len(parts) > 6 and parts[2] == "results" else None
+
+
+def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured, Path]) -> None:
+    """Raises UsageError where two runs bring the same file with other bytes."""
+    (one, path), (other, its_path) = first, second
+    if path.read_bytes() == its_path.read_bytes():
+        return
+    if name.endswith(".json"):
+        a, b = files.json_object(path), files.json_object(its_path)
+        fields = ", ".join(f"{k}: {a.get(k)!r} and {b.get(k)!r}" for k in sorted(a.keys() | b.keys()) if a.get(k) != b.get(k))
+        why = f"{name} differs ({fields})"
+    else:
+        why = f"{name} differs: they were measured with different sources"
+    raise UsageError(f"pack: {why} between {one} and {other}: measure both on one system with one revision, or pack each by itself")
