@@ -12,18 +12,26 @@ from sut.contract import Batch
 
 class Payload(NamedTuple):
     rows: np.ndarray
-    """uint8 [batch, bytes], C-contiguous."""
+    """C-contiguous, axis 0 = batch; the bytes of a row are a sample's answer, whatever their dtype."""
     lengths: Sequence[int] | None
     """Bytes of each row that count; None: all."""
+
+    @property
+    def row_bytes(self) -> int:
+        return self.rows.nbytes // len(self.rows)
 
 
 def pack(answers: Batch, keys: Sequence[str]) -> Payload:
     """One key: the array itself, no copy. `tokens` rows are cut to `n_tokens`; masks are bit-packed."""
-    rows = [_bytes(answers[k]) for k in keys]
-    joined = rows[0] if len(rows) == 1 else np.concatenate(rows, axis=1)
+    if len(keys) == 1:
+        rows = answers[keys[0]]
+        if rows.dtype == bool or not rows.flags.c_contiguous:
+            rows = _bytes(rows)
+    else:
+        rows = np.concatenate([_bytes(answers[k]) for k in keys], axis=1)
     if "n_tokens" not in answers:
-        return Payload(joined, None)
-    return Payload(joined, (answers["n_tokens"] * answers["tokens"].itemsize).tolist())
+        return Payload(rows, None)
+    return Payload(rows, (answers["n_tokens"] * answers["tokens"].itemsize).tolist())
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

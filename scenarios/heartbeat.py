@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logits", "done")
-_PHASE, _COMPLETED, _EXPECTED, _LIMIT_S = range(4)
+_PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)
 
@@ -22,7 +22,7 @@ class Beat(NamedTuple):
 
 
 class Heartbeat:
-    """Written by the worker; `cells[1]` is bumped once a completed batch."""
+    """Written by the worker; `cells[COMPLETED]` is bumped once a completed batch, by LoadGen's responder in place."""
 
     def __init__(self, path: Path):
         path.write_bytes(bytes(_SIZE))
@@ -30,11 +30,11 @@ class Heartbeat:
             self.cells = memoryview(mmap.mmap(f.fileno(), _SIZE)).cast("Q")
 
     def enter(self, phase: str, limit_s: float, expected: int = 0) -> None:
-        self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[_COMPLETED] = expected, int(limit_s), 0
+        self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[COMPLETED] = expected, int(limit_s), 0
         self.cells[_PHASE] = PHASES.index(phase)
 
     def bump(self, completed: int) -> None:
-        self.cells[_COMPLETED] += completed
+        self.cells[COMPLETED] += completed
 
 
 def read(path: Path) -> Beat | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from ctypes import addressof, c_char
 from dataclasses import dataclass
+from itertools import repeat
 
 import mlperf_loadgen as lg
+import numpy as np
 
 from scenarios.answers import Payload
-from scenarios.heartbeat import Heartbeat
+from scenarios.heartbeat import COMPLETED, Heartbeat
 from scenarios.job import Job
 from scenarios.qsl import Qsl
 
@@ -24,21 +27,26 @@ class Answered:
 def responder(heartbeat: Heartbeat, answered: Answered, dry: bool = False) -> Callable[[Sequence[int], Payload], None]:
     """Completes each sample of a batch once, in one call. `dry`: builds the responses and sends none (calibration)."""
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
-    response, bump = lg.QuerySampleResponse, heartbeat.bump
+    response, cells = lg.QuerySampleResponse, heartbeat.cells
 
     def complete(ids: Sequence[int], payload: Payload) -> None:
         rows, lengths = payload
-        count, start, stride = len(ids), rows.ctypes.data, rows.strides[0]
+        count, start, stride = len(ids), _address(rows), rows.nbytes // len(rows)
         if lengths is None:
-            send([response(i, start + k * stride, stride) for k, i in enumerate(ids)])
+            send(list(map(response, ids, range(start, start + count * stride, stride), repeat(stride))))
             answered.payload_bytes += count * stride
         else:
-            send([response(i, start + k * stride, lengths[k]) for k, i in enumerate(ids)])
+            send(list(map(response, ids, range(start, start + count * stride, stride), lengths)))
             answered.payload_bytes += sum(lengths[:count])
         answered.samples += count
-        bump(count)
+        cells[COMPLETED] += count
 
     return complete
+
+
+def _address(rows: np.ndarray) -> int:
+    """Of the first byte. `rows.ctypes.data` is the general way and takes five times as long: 2 µs of a query's 5."""
+    return addressof(c_char.from_buffer(rows)) if rows.flags.writeable else int(rows.ctypes.data)
 
 
 def write_user_conf(job: Job, conf: Mapping[str, float]) -> None:

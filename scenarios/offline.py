@@ -26,8 +26,10 @@ def callbacks(sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job) 
         respond(ids, pack(sut.to_host(outputs), keys))
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
-            pending.append((ids[start : start + size], sut.predict(qsl.batch(indices[start : start + size], size))))
+            batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start : start + size], size)
+            pending.append((ids[start : start + size], sut.predict(batch)))
             if len(pending) >= sut.in_flight:
                 finish()
         while pending:

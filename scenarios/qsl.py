@@ -19,24 +19,36 @@ class Qsl:
         self.count = len(next(iter(self.arrays.values())))
         self.slot = np.full(self.count, -1)
         self.loaded: dict[str, np.ndarray] = {}
+        self.singles: dict[int, Batch] = {}
 
     def load(self, indices: Sequence[int]) -> None:
         rows = np.asarray(indices)
         self.loaded = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v[rows] for k, v in self.arrays.items()}).items()}
         self.slot[rows] = np.arange(len(rows))
+        # Views, made before the clock: making one takes as long as all that LoadGen does for a query.
+        self.singles = {int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)}
 
     def unload(self, indices: Sequence[int]) -> None:
-        self.loaded = {}
+        self.loaded, self.singles = {}, {}
         self.slot[np.asarray(indices)] = -1
 
     def one(self, index: int) -> Batch:
         """A view of one loaded row, axis 0 kept."""
-        s = self.slot[index]
-        return {k: v[s : s + 1] for k, v in self.loaded.items()}
+        return self.singles[index]
+
+    def slots(self, indices: Sequence[int]) -> np.ndarray:
+        """Where the samples of a whole query are loaded, for `gather`: once for all its batches."""
+        return self.slot[np.asarray(indices)]
+
+    def gather(self, slots: np.ndarray, size: int) -> Batch:
+        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are dropped."""
+        if len(slots) < size:
+            slots = np.concatenate([slots, np.full(size - len(slots), slots[-1])])
+        return {k: v.take(slots, axis=0) for k, v in self.loaded.items()}
 
     def batch(self, indices: Sequence[int], size: int) -> Batch:
-        """Loaded rows; fewer than `size` are filled up with the last one, whose extra answers are dropped."""
-        rows = self.slot[np.asarray(indices)]
-        if len(rows) < size:
-            rows = np.concatenate([rows, np.full(size - len(rows), rows[-1])])
-        return {k: v[rows] for k, v in self.loaded.items()}
+        return self.gather(self.slots(indices), size)
+
+    def batches(self, size: int) -> list[Batch]:
+        """All samples, which must be loaded, in order."""
+        return [self.batch(range(start, min(start + size, self.count)), size) for start in range(0, self.count, size)]

@@ -213,7 +213,7 @@ def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns:
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
-    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer).rows.shape[1]
+    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer).row_bytes
     return preflight.accuracy(qsl.count, payload_bytes, sample_ns)
 
 
@@ -221,7 +221,7 @@ def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     size = job.workload.batch_size
-    batches = [qsl.batch(range(s, min(s + size, qsl.count)), size) for s in range(0, qsl.count, size)]
+    batches = qsl.batches(size)
     beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
     teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1))

@@ -88,7 +88,7 @@ def test_an_accelerator_is_used_where_there_is_one(tmp_path, monkeypatch, sut):
 
 
 def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [])
+    monkeypatch.setattr(plan.machine, "accelerators", list)
     with pytest.raises(UsageError, match="--device cuda: no NVIDIA driver answers"):
         request(tmp_path, sut="keras3-jax", device="cuda")
 

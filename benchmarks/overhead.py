@@ -1,0 +1,242 @@
+"""What the harness costs: over LoadGen alone with the same settings, and over a bare loop on the same SUT.
+
+    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py [--rounds N] [--seconds S]
+
+(after one `./run.sh list`, which makes that environment). Every figure of a row comes from one run with its rivals taking turns, because
+the machine's own speed drifts; the median of the rounds is told with the least and the most. It prints the table of the README.
+
+Three kinds of child process, each with at most one LoadGen test:
+  harness    our callbacks, data set, answers and heartbeat around a SUT that does nothing
+  alone      LoadGen and callbacks that complete every sample with one constant, nothing else
+  turns      a real SUT: bare loop, LoadGen through the harness, bare loop again
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios import job as jobs
+from scenarios import worker
+from scenarios.heartbeat import Heartbeat
+from scenarios.job import Job, Limits
+from scenarios.qsl import Qsl
+from sut.contract import Batch, Workload
+
+ROOT = Path(__file__).resolve().parent.parent
+_QSL = 1024
+# Enough that starting and ending a test do not count: 1–2 s of LoadGen each.
+_QUERIES = {"SingleStream": 300_000, "Offline": 2_000_000}
+_BUDGET_US = {"SingleStream": 3.0, "Offline": 0.5}
+_TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
+    (("--sut", "mock", "--scenario", "SingleStream", "--model", "bert", "--sut-option", "latency-ms=10"), "mock, 10 ms of work", 0.999),
+    (("--sut", "keras3-jax", "--scenario", "Offline", "--model", "mistral"), "keras3-jax mistral tiny", 0.99),
+    (("--sut", "native-torch-eager", "--scenario", "SingleStream", "--model", "bert"), "native-torch-eager bert tiny", 0.99),
+)
+
+
+class Nothing:
+    """Answers of the right shape, made beforehand: what is left of a query's time is LoadGen's and ours."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, batch_size: int):
+        self.answers = {"logits": np.ones((batch_size, 2), np.float32)}
+
+    def prepare(self, inputs: Batch) -> Batch:
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> Batch:
+        return self.answers
+
+    def to_host(self, outputs: Batch) -> Batch:
+        return outputs
+
+
+# Child processes
+
+
+def child(kind: str, job_path: Path) -> None:
+    job = jobs.read_job(job_path)
+    result = {"harness": _harness, "alone": _alone, "turns": _turns}[kind](job)
+    jobs.write_json(job.log_dir / "child.json", result)
+
+
+def _harness(job: Job) -> dict[str, float]:
+    sut = Nothing(job.workload.batch_size)
+    qsl = Qsl(job.inputs, sut.prepare)
+    _loadgen(job, sut, qsl)
+    return {"bare_us": _bare_us(sut, job)}
+
+
+def _bare_us(sut: Nothing, job: Job) -> float:
+    """Of a sample: predict and to_host of the SUT that does nothing."""
+    batch, calls = {"x": np.zeros((job.workload.batch_size, 1))}, 200_000
+    start = time.perf_counter_ns()
+    for _ in range(calls):
+        sut.to_host(sut.predict(batch))
+    return (time.perf_counter_ns() - start) / 1e3 / calls / job.workload.batch_size
+
+
+def _alone(job: Job) -> dict[str, float]:
+    import mlperf_loadgen as lg
+
+    payload = np.ones((1, 2), np.float32)
+    address, size, response, send = payload.ctypes.data, payload.nbytes, lg.QuerySampleResponse, lg.QuerySamplesComplete
+
+    def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
+        send([response(i, address, size) for i in ids])
+
+    _run(job, Qsl(job.inputs, lambda inputs: inputs), issue, lambda: None)
+    return {}
+
+
+def _turns(job: Job) -> dict[str, float]:
+    sut = worker.load_module(job.sut, job.family).load(job.workload)
+    worker.warm_up(job, sut, Heartbeat(job.log_dir / "heartbeat"))
+    seconds = job.limits.min_duration_ms / 1e3
+    _bare_rate(job, sut, seconds / 2)  # the first seconds of a process are its own
+    before = _bare_rate(job, sut, seconds)
+    _loadgen(job, sut, Qsl(job.inputs, sut.prepare), 1e9 / before)
+    return {"before": before, "after": _bare_rate(job, sut, seconds)}
+
+
+def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
+    """Samples a second of predict and to_host over prepared batches, in the order of the data set."""
+    qsl, size = Qsl(job.inputs, sut.prepare), job.workload.batch_size
+    qsl.load(range(qsl.count))
+    batches = qsl.batches(size)
+    calls, start = 0, time.perf_counter()
+    while (spent := time.perf_counter() - start) < seconds:
+        sut.to_host(sut.predict(batches[calls % len(batches)]))
+        calls += 1
+    return calls * size / spent
+
+
+def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> None:
+    from scenarios import loadgen
+
+    scenario = worker.importlib.import_module(worker.SCENARIOS[job.scenario])
+    respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), loadgen.Answered())
+    issue, flush = scenario.callbacks(sut, qsl, respond, job)
+    _run(job, qsl, issue, flush, sample_ns)
+
+
+def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], sample_ns: float = 1e3) -> None:
+    """The same settings whoever calls: those of the harness."""
+    from scenarios import loadgen
+
+    scenario = worker.importlib.import_module(worker.SCENARIOS[job.scenario])
+    loadgen.write_user_conf(job, scenario.user_conf(job.limits, sample_ns, sample_ns))
+    loadgen.run(job, qsl, issue, flush, trace=False)
+
+
+# The parent
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=7, help="how often the rivals take turns (default 7)")
+    parser.add_argument("--seconds", type=float, default=5.0, help="of each part with a real SUT (default 5)")
+    flags = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        print("| our code over LoadGen alone and a SUT that does nothing | LoadGen alone | with the harness | our cost | goal |")
+        print("|---|---|---|---|---|")
+        for scenario, batch in (("SingleStream", 1), ("Offline", 32), ("Offline", 1)):
+            print(_cost_row(Path(scratch, f"{scenario}-{batch}"), scenario, batch, flags.rounds), flush=True)
+        print("\n| LoadGen and the harness over a bare loop | bare loop | with LoadGen | ratio | goal |")
+        print("|---|---|---|---|---|")
+        for cell, name, goal in _TURNS:
+            print(_ratio_row(Path(scratch, name.replace(" ", "-")), cell, name, goal, flags), flush=True)
+    return 0
+
+
+def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
+    scratch.mkdir()
+    np.savez(scratch / "inputs.npz", input_ids=np.ones((_QSL, 32), np.int32), attention_mask=np.ones((_QSL, 32), np.int32))
+    workload = Workload("nothing", "predict", {}, scratch, "float32", batch, "cpu", None, "eager")
+    limits = Limits(1, _QUERIES[scenario], _QSL)
+    alone, ours, cost = [], [], []
+    for turn in range(rounds):
+        us = {}
+        for kind in ("alone", "harness"):
+            folder = scratch / f"{kind}-{turn}"
+            job = Job(
+                "nothing", "none", workload, scenario, "performance", "nothing-tiny", ("logits",), scratch / "inputs.npz",
+                scratch / "inputs.npz", 1, limits, folder, folder / "no-audit.config",
+            )  # fmt: skip
+            told = _child(kind, job, Path(sys.executable), {})
+            us[kind], bare = 1e6 / _rate(folder, scenario), told.get("bare_us", 0.0)
+        alone.append(us["alone"])
+        ours.append(us["harness"])
+        cost.append(us["harness"] - us["alone"] - bare)
+    unit = "query" if scenario == "SingleStream" else "sample"
+    goal = f"≤ {_BUDGET_US[scenario]:g} µs" if scenario == "SingleStream" or batch > 1 else "–"
+    return f"| {scenario}, batch {batch} | {_spread(alone, 'µs')} | {_spread(ours, 'µs')} | {_spread(cost, 'µs')} a {unit} | {goal} |"
+
+
+def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags: argparse.Namespace) -> str:
+    """The cell is measured first, which makes its inputs and checks its answers; its job is what the turns are taken on."""
+    from compliance.rules import CURRENT
+    from harness import environments
+    from sut.registry import SUTS
+
+    done = subprocess.run(
+        [ROOT / "run.sh", *cell, "--load-seconds", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return f"| {name} | | | not measured: {done.stderr.strip().splitlines()[-1]} | ≥ {goal} |"
+    measured = Path(json.loads(done.stdout)["cells"][0]["directory"]) / "raw" / "performance" / "job.json"
+    job, spec = jobs.read_job(measured), SUTS[cell[1]]
+    environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
+    limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
+    bare, ours, ratios = [], [], []
+    for turn in range(flags.rounds):
+        folder = scratch / f"turn-{turn}"
+        told = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
+        bare.append((told["before"] + told["after"]) / 2)
+        ours.append(_rate(folder, job.scenario))
+        ratios.append(ours[-1] / bare[-1])
+    return f"| {name}, {job.scenario} | {_spread(bare, '/s')} | {_spread(ours, '/s')} | {_spread(ratios, '')} | ≥ {goal} |"
+
+
+def _child(kind: str, job: Job, python: Path, process_env: Mapping[str, str]) -> dict[str, float]:
+    job.log_dir.mkdir(parents=True)
+    jobs.write_json(job.log_dir / "job.json", job)
+    env = {**os.environ, **process_env, "PYTHONPATH": str(ROOT)}
+    command = [str(python), "-P", __file__, "--child", kind, str(job.log_dir / "job.json")]
+    subprocess.run(command, env=env, cwd=job.log_dir, check=True)
+    return dict(json.loads((job.log_dir / "child.json").read_text(encoding="utf-8")))
+
+
+def _rate(folder: Path, scenario: str) -> float:
+    """Queries or samples a second of the whole test, LoadGen's own time between two queries included."""
+    from compliance import logs
+
+    key = "result_samples_per_second" if scenario == "Offline" else "result_qps_with_loadgen_overhead"
+    return float(logs.read_detail(folder / "mlperf_log_detail.txt").get(key))
+
+
+def _spread(values: list[float], unit: str) -> str:
+    digits = 2 if unit == "µs" else 4 if not unit else 1
+    least, middle, most = (f"{v:,.{digits}f}" for v in (min(values), statistics.median(values), max(values)))
+    return f"{middle}{' ' if unit and unit != '/s' else ''}{unit} [{least}, {most}]"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], Path(sys.argv[3]))
+    else:
+        sys.exit(main(sys.argv[1:]))
