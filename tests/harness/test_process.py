@@ -66,10 +66,10 @@ def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
         sys.path.insert(0, {str(ROOT)!r})
         from scenarios.heartbeat import Heartbeat
         log_dir = pathlib.Path(sys.argv[-1]).parent
-        beat = Heartbeat(log_dir / "heartbeat")
-        beat.enter("test", 1, 100); beat.bump(7)
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         (log_dir / "child").write_text(str(child.pid))
+        beat = Heartbeat(log_dir / "heartbeat")
+        beat.enter("test", 1, 100); beat.bump(7)
         time.sleep(600)
         """)
     )
