@@ -1,7 +1,9 @@
 """Write environments/<name>.txt from environments/<name>.in: `.cache/environments/core/bin/python environments/lock.py [NAME …]`.
 
 A lock holds for Python 3.11–3.13 and carries the hash of every file, with one exception: torch stands without hash and without
-local version, since its CPU and CUDA builds are different files of one version and the machine decides which it takes.
+local version, since its CPU and CUDA builds are different files of one version and the machine decides which it takes. Where PyPI's
+torch, a CUDA build of gigabytes, should not be looked at, `--find-links=DIR` names a folder with a CPU build; a -cuda lock never
+takes it from there, for the CPU build asks for no CUDA libraries.
 """
 
 import re
@@ -12,9 +14,15 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 UV = Path(sysconfig.get_path("scripts")) / "uv"
-# keras-hub asks for tensorflow-text, which brings the full TensorFlow; the JAX backend needs neither.
-NEVER = ("tensorflow ; sys_platform == 'never'", "tensorflow-text ; sys_platform == 'never'")
+# keras-hub asks for tensorflow-text, which brings the full TensorFlow; no backend needs the former, and the full TensorFlow is wanted
+# only where an environment's .in file names it.
+NEVER = "{} ; sys_platform == 'never'\n"
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
+
+
+def _overrides(name: str) -> str:
+    wanted = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
+    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if wanted else ("tensorflow",))))
 
 
 def _blocks(text: str) -> list[str]:
@@ -32,7 +40,7 @@ def _kept(block: str, cpu: bool) -> str:
 
 def lock(name: str, find_links: list[str]) -> None:
     overrides = HERE / f".{name}.overrides"
-    overrides.write_text("\n".join(NEVER))
+    overrides.write_text(_overrides(name))
     constraints = ["-c", "core.txt"] if name == "dev" else []
     try:
         text = subprocess.run(
@@ -50,7 +58,7 @@ def lock(name: str, find_links: list[str]) -> None:
                 "--override",
                 overrides,
                 *constraints,
-                *find_links,
+                *(() if name.endswith("-cuda") else find_links),
                 f"{name}.in",
             ],
             cwd=HERE,

@@ -16,7 +16,7 @@ import psutil
 
 from compliance.check import Check, Outcome
 from harness import machine
-from harness.environments import is_made
+from harness.environments import made_for
 from scenarios import counters
 from sut.registry import SUTS
 
@@ -235,8 +235,9 @@ def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
 def _environments(cache: Path, round_: str) -> list[Check]:
     found = []
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
-        made = is_made(cache, name, "cpu", round_)
-        found.append(Check(f"environment {name}", Outcome.PASS if made else Outcome.NA, "made" if made else "made on first use"))
+        made = made_for(cache, name, round_)
+        told = f"made for {', '.join(made)}" if made else "made on first use"
+        found.append(Check(f"environment {name}", Outcome.PASS if made else Outcome.NA, told))
     return found
 
 

@@ -33,6 +33,10 @@ _INVENTORY = (
 )
 
 
+# Of a lock, what an interpreter of --python may do without.
+_NOT_NEEDED = {"nvidia-ml-py": "the GPU's energy and clocks are not recorded"}
+
+
 @dataclass(frozen=True)
 class Environment:
     """`lock_sha256` identifies what is installed: of the locks, or of the inventory of a user's interpreter."""
@@ -59,6 +63,12 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
     return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
 
 
+def made_for(cache: Path, name: str, round_: str) -> list[str]:
+    """The devices whose environment of this name stands."""
+    devices = ["cpu"] if name == "core" else [path.stem.rpartition("-")[2] for path in sorted(LOCKS.glob(f"{name}-c*.txt"))]
+    return [device for device in devices if is_made(cache, name, device, round_)]
+
+
 def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
     """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
     directory = _directory(cache, name, device)
@@ -66,22 +76,26 @@ def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str]
     return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
 
 
-def adopt(python: Path, name: str, round_: str) -> Environment:
+def adopt(python: Path, name: str, round_: str, device: str = "cpu") -> Environment:
     """A user's own interpreter (a vendor's GPU image): nothing is installed, what it lacks is said."""
     resolved = shutil.which(str(python))
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
     found = _inventory(resolved)
-    wanted = [r for file in (f"{name}-cpu.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
-    lacking = [f"{n}=={v}" if v else n for n, v in wanted if n not in found]
+    wanted = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
+    for build, other in (("tensorflow-cpu", "tensorflow"), ("tensorflow", "tensorflow-cpu")):  # one package under two names
+        if build not in found and other in found:
+            found[build] = found[other]
+    lacking = [f"{n}=={v}" if v else n for n, v in wanted if n not in found and n not in _NOT_NEEDED]
     if lacking:
         raise EnvironmentFailure(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
             "or leave --python out"
         )
-    notes = tuple(f"{n} {found[n]}, where the lock has {v}" for n, v in wanted if v and found[n] != v)
+    notes = [f"{n} {found[n]}, where the lock has {v}" for n, v in wanted if v and found[n] != v]
+    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(wanted) and n not in found]
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-    return Environment(f"{name} (--python)", Path(resolved), digest, notes=notes)
+    return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
 
 
 def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None], bytecode: bool = False) -> float:
@@ -153,14 +167,16 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
 
 
 def _sources(locks: list[Path]) -> list[str]:
-    """uv reads no configuration of pip: pass on where pip was told to look. A torch that is not found there comes from PyTorch's own
-    index, whose CPU builds are small (PyPI's bring gigabytes of CUDA)."""
+    """uv reads no configuration of pip: pass on where pip was told to look. A torch for the CPU that is not found there comes from
+    PyTorch's own index, whose CPU builds are small; PyPI's are the CUDA builds, which a lock for cuda wants: for it a folder with a torch
+    is left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's."""
     found = os.environ.get("PIP_FIND_LINKS", "").split()
-    flags = [part for place in found for part in ("--find-links", place)]
+    with_torch = {place for place in found if next(Path(place).glob("torch-*"), None)}
+    wanted = {lock.stem.rpartition("-")[2] for lock in locks if re.search(r"^torch==", lock.read_text(encoding="utf-8"), re.M)}
+    flags = [part for place in found if not ("cuda" in wanted and place in with_torch) for part in ("--find-links", place)]
     if index := os.environ.get("PIP_INDEX_URL"):
         flags += ["--index-url", index]
-    wants_torch = any(lock.name.endswith("-cpu.txt") and re.search(r"^torch==", lock.read_text(encoding="utf-8"), re.M) for lock in locks)
-    if wants_torch and not any(next(Path(place).glob("torch-*"), None) for place in found):
+    if "cpu" in wanted and not with_torch:
         flags += ["--torch-backend", "cpu"]
     return flags
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import models, output
 from harness.cell import MODES, PRECISIONS, SCENARIOS
-from harness.environments import is_made
+from harness.environments import is_made, made_for
 from sut.registry import ALIASES, SUTS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
                 "backend": spec.backend,
                 "environment": spec.environment,
                 "devices": list(spec.devices),
-                "made": is_made(cache, spec.environment, "cpu", round_),
+                "made": made_for(cache, spec.environment, round_),
                 "summary": spec.summary,
                 "aliases": [alias for alias, of in ALIASES.items() if of == name],
                 "options": {option: text for option, (_, text) in spec.options.items()},
@@ -88,7 +88,7 @@ def show(found: dict[str, Any]) -> None:
     output.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),
-        ([s["name"], s["execution"], s["environment"], "yes" if s["made"] else "on first use", _named(s)] for s in found["suts"]),
+        ([s["name"], s["execution"], s["environment"], ", ".join(s["made"]) or "on first use", _named(s)] for s in found["suts"]),
     )
     output.table(
         "Models",

@@ -184,7 +184,7 @@ def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded")
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.python and name != "core":
-        found = environments.adopt(request.python, name, request.rules.round)
+        found = environments.adopt(request.python, name, request.rules.round, request.device)
         for note in found.notes:
             reporter.say(f"--python: {note}")
         return found

@@ -99,6 +99,25 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     assert found.notes == ("torch 2.11.0, where the lock has 2.13.0",)
 
 
+@pytest.mark.parametrize(("name", "tensorflow"), [("keras3-torch", {}), ("keras3-tensorflow", {"tensorflow-cpu": "2.21.0"})])
+def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name, tensorflow):
+    has = tmp_path / "python"
+    packages = ("torch", "keras", "keras-hub", "safetensors", "ml-dtypes", "numpy", "mlcommons-loadgen")
+    has.write_text(f"#!/bin/sh\necho '{json.dumps(dict.fromkeys(packages, '1') | tensorflow)}'\n")
+    has.chmod(0o755)
+    found = environments.adopt(has, name, "v6.1", "cuda")
+    assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
+
+
+@pytest.mark.parametrize(("lock", "looks"), [("a-cpu.txt", True), ("a-cuda.txt", False)])
+def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lock, looks):
+    (tmp_path / "torch-2.13.0+cpu.whl").touch()
+    (tmp_path / lock).write_text("torch==2.13.0\n")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    assert environments._sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
+
+
 def test_no_lock_for_a_device_names_the_way_out():
     with pytest.raises(EnvironmentFailure, match="--python PATH"):
         environments.lock_files("keras3-jax", "tpu", "v6.1")
