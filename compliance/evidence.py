@@ -24,7 +24,7 @@ def checks(s: Subject) -> list[Check]:
             judge(
                 f"{test.name} evidence",
                 _graphs(test, s),
-                f"{s.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring",
+                f"{s.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_shown(seen.get('compiled_share'))}",
                 file=file,
             )
         )
@@ -32,6 +32,10 @@ def checks(s: Subject) -> list[Check]:
             judge(f"{test.name} precision", _precision(test, s), f"{seen.get('precision')}, read off weights and a product", file=file)
         )
     return found
+
+
+def _shown(share: Any) -> str:
+    return f", {share:.0%} of the forward passes compiled" if isinstance(share, (int, float)) and share else ""
 
 
 def _seen(test: Test) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
@@ -47,12 +51,45 @@ def _graphs(test: Test, s: Subject) -> Iterator[str]:
     if seen is None:
         yield "the worker left none, neither from before nor from after the test"
         return
-    before, after = seen
+    yield from findings(rule, *seen, str(s.recorded("execution")))
+
+
+def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> Iterator[str]:
+    """What contradicts that `execution` ran, in the evidence (as JSON holds it) from before and after one test; nothing: it ran."""
+    seen = (before, after)
     if not all(type(each.get("graphs")) is int for each in seen):
         yield "the number of graphs is missing"
         return
+    for when, each in zip(("before", "after"), seen, strict=True):
+        yield from _share(rule, each, when, execution)
+        yield from _xla(rule, each, when, execution)
     yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in seen))
-    yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), str(s.recorded("execution")))
+    yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
+
+
+def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[str]:
+    """Of the measured call: a model may hold graphs that it never runs. What was not measured does not pass."""
+    share, least = seen.get("compiled_share"), rule.min_compiled_share
+    if least is None:
+        return
+    if not isinstance(share, (int, float)) or isinstance(share, bool):
+        yield f"which share of the forward passes ran compiled is missing {when} the test; {execution} needs {least:g}"
+    elif not least <= share <= 1:
+        yield f"{share:.3g} of the forward passes ran compiled {when} the test; {execution} needs {least:g}: the rest ran eager"
+
+
+def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[str]:
+    detail = seen.get("detail")
+    programs = detail.get("xla_programs") if isinstance(detail, dict) else None
+    if programs is None:
+        if rule.xla_programs_counted:
+            yield f"the number of XLA programs is missing {when} the test; {execution} must tell it"
+    elif type(programs) is not int or programs < 0:
+        yield f"the number of XLA programs {when} the test is {programs!r}, which is no count"
+    elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
+        yield f"{programs} XLA programs {when} the test; {execution} needs at least {rule.min_xla_programs}: XLA compiled nothing of it"
+    elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
+        yield f"{programs} XLA programs {when} the test; {execution} has at most {rule.max_xla_programs}: XLA compiled some of it"
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

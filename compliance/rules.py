@@ -77,12 +77,23 @@ class Truncation:
 
 @dataclass(frozen=True)
 class EvidenceRule:
-    """What an execution must show; None: nothing is asked."""
+    """What an execution must show; None: nothing is asked.
+
+    Attributes:
+        min_compiled_share: of the model's forward passes in the measured call. What was not measured does not pass.
+        min_xla_programs: programs XLA compiled of the measured call.
+        max_xla_programs: the same, at most.
+        xla_programs_counted: whether a SUT must count them; one of an execution without a compiler may have none to ask.
+    """
 
     min_graphs: int = 0
     max_graphs: int | None = None
     max_graph_breaks: int | None = None
     max_new_graphs_while_measuring: int = 0
+    min_compiled_share: float | None = None
+    min_xla_programs: int | None = None
+    max_xla_programs: int | None = None
+    xla_programs_counted: bool = False
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,9 @@ def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     ran = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
-    return {"sentence": f"{ran}; {after.get('precision')}", "after": after}
+    share = after.get("compiled_share")
+    passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
+    return {"sentence": f"{ran}{passes}; {after.get('precision')}", "after": after}
 
 
 def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:

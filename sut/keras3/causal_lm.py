@@ -1,4 +1,4 @@
-"""Language models of KerasHub, generating greedily. The measured call is `generate`, one compiled loop for each shape."""
+"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles it makes one loop for each shape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class CausalLM:
     in_flight, streams_tokens = 1, False  # generate copies to the host, once, at its end
 
     def __init__(self, model: Any, workload: Workload):
-        self.model, self.config = model, workload.config
+        self.model, self.workload, self.config = model, workload, workload.config
+        self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
         return inputs
@@ -26,8 +27,8 @@ class CausalLM:
         ids = np.zeros((len(batch["input_ids"]), prompt + new), np.int32)
         ids[:, :prompt] = batch["input_ids"][:, :prompt]
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
-        sequences = self.model.generate({"token_ids": ids, "padding_mask": mask}, stop_token_ids=None)["token_ids"]
-        return sequences, batch
+        self.last = {"token_ids": ids, "padding_mask": mask}
+        return self.model.generate(self.last, stop_token_ids=None)["token_ids"], batch
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
         """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
@@ -45,10 +46,13 @@ class CausalLM:
         runtime.synchronise(self.model)
 
     def evidence(self) -> Evidence:
-        return runtime.evidence(self.model, f"{type(self.model).__name__}.generate", "compiled_generate_function")
+        """Watches a generation of two tokens: the same shapes, and so the same program, as the last one."""
+        mask = np.arange(self.last["token_ids"].shape[1]) < self.last["token_ids"].shape[1] - 2
+        short = {**self.last, "padding_mask": np.broadcast_to(mask, self.last["token_ids"].shape)}
+        return runtime.evidence(self.model, self.workload, "generate", lambda: self.model.generate(short, stop_token_ids=None))
 
 
 def load(workload: Workload) -> CausalLM:
     model = runtime.load_model(workload)
-    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=True)
+    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
     return CausalLM(model, workload)

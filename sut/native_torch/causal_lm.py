@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import torch
 
 from sut import padding
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import execution
+from sut.native_torch import compiled, execution
 
 
 class CausalLM:
@@ -19,6 +20,8 @@ class CausalLM:
         self.model, self.workload = model, workload
         # No end token: every row gets its full count (min_new_tokens instead would change the answers).
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
+        self.caches = compiled.StaticCaches(model, workload.config) if workload.execution == "compile" else None
+        self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran: evidence compiles no other
 
     def prepare(self, inputs: Batch) -> Batch:
         return {**inputs, "input_ids": inputs["input_ids"].astype(np.int64)}
@@ -27,35 +30,63 @@ class CausalLM:
         """→ (new tokens [batch, new], their counts). Prompts are padded on the left, so that all rows go on at the same column."""
         prompt, new = padding.shape(batch, self.workload.config)
         ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
+        return self._generate(np.ascontiguousarray(ids), mask, new)[:, prompt:], batch["max_new_tokens"]
+
+    def _generate(self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any) -> torch.Tensor:
+        """The measured call. ids, mask: int64 [batch, prompt], padded on the left → int64 [batch, prompt + new]."""
+        self.shapes.add(ids.shape)
         device = self.workload.device
+        if self.caches is not None:
+            arguments["past_key_values"] = self.caches.emptied(len(ids))
         with torch.no_grad():
-            sequences = self.model.generate(
-                input_ids=torch.from_numpy(np.ascontiguousarray(ids)).to(device),
+            sequences: torch.Tensor = self.model.generate(
+                input_ids=torch.from_numpy(ids).to(device),
                 attention_mask=torch.from_numpy(mask).to(device),
                 max_new_tokens=new,
+                **arguments,
             )
-        return sequences[:, prompt:], batch["max_new_tokens"]
+        return sequences
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
         tokens, counts = outputs
         return {"tokens": tokens.to(torch.int32).cpu().contiguous().numpy(), "n_tokens": counts.astype(np.int32)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """By the class's own forward, eager; where that can be told, those of the measured graphs take their place (see `_forced`)."""
+        ids = tokens.astype(np.int64)
         with torch.no_grad():
-            ids = torch.from_numpy(tokens.astype(np.int64)).to(self.workload.device)
-            return self.model(input_ids=ids, use_cache=False).logits.float().cpu().numpy()
+            on_device = torch.from_numpy(ids).to(self.workload.device)
+            found: np.ndarray = type(self.model).forward(self.model, input_ids=on_device, use_cache=False).logits.float().cpu().numpy()
+        width = min((w for rows, w in self.shapes if rows == len(ids)), default=None)
+        if self.caches is not None and width is not None:
+            found[:, width - 1 :] = self._forced(ids, width)
+        return found
+
+    def _forced(self, ids: np.ndarray, width: int) -> np.ndarray:
+        """Float32 [batch, length - width + 1, vocabulary], from position width - 1 on: the measured call, told which token comes next.
+
+        `width`: the shortest prompt that ran with so many rows, so that no graph is new. Graphs give no logits of earlier positions.
+        """
+        told, seen = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
+
+        def force(so_far: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            seen.append(scores.float().cpu().numpy())
+            at = so_far.shape[1]
+            return scores if at == told.shape[1] else torch.zeros_like(scores).scatter_(1, told[:, at : at + 1], 1.0)
+
+        prompt = np.ascontiguousarray(ids[:, :width])
+        self._generate(prompt, np.ones_like(prompt), ids.shape[1] - width + 1, logits_processor=[force])
+        return np.stack(seen, axis=1)
 
     def synchronise(self) -> None:
         execution.synchronise(self.workload)
 
     def evidence(self) -> Evidence:
-        one = torch.ones((1, 4), dtype=torch.int64, device=self.workload.device)
-        return execution.evidence(
-            self.model,
-            self.workload,
-            f"{type(self.model).__name__}.generate",
-            lambda: self.model.generate(input_ids=one, attention_mask=one, max_new_tokens=2),
-        )
+        """Of three tokens at most for each prompt shape: a prefill and two decoding steps, which are all the graphs there are."""
+        new = min(3, self.workload.config["new_token_buckets"][-1])
+        shapes = sorted(self.shapes) if self.workload.execution == "compile" else [(1, 4)]
+        calls = [partial(self._generate, np.ones(shape, np.int64), np.ones(shape, np.int64), new) for shape in shapes]
+        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", calls)
 
 
 def load(workload: Workload) -> CausalLM:

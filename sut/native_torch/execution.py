@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import transformers
 
-from sut import precision
+from sut import precision, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
+from sut.native_torch import compiled
 
 
 def configure(workload: Workload) -> None:
     """Set what is global in torch. Raises Unsupported where this machine or this file cannot do what is asked."""
-    if workload.execution != "eager":
-        raise Unsupported(f"execution {workload.execution} is not written for native torch; eager is")
+    if workload.execution not in ("eager", "compile"):
+        raise Unsupported(f"execution {workload.execution} is not written for native torch; eager and compile are")
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
     if workload.precision == "tf32" and workload.device != "cuda":
         raise Unsupported("--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16")
+    if workload.execution == "compile":
+        compiled.check_compiler(workload.device)
     torch.set_float32_matmul_precision("high" if workload.precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = workload.precision == "tf32"
     transformers.utils.logging.set_verbosity_error()
@@ -36,7 +38,10 @@ def load_model(workload: Workload) -> torch.nn.Module:
     configure(workload)
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
-    return kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype).to(workload.device).eval()
+    model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype).to(workload.device).eval()
+    if workload.execution == "compile":
+        compiled.compile_forward(model)
+    return model
 
 
 def synchronise(workload: Workload) -> None:
@@ -44,56 +49,50 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
-def evidence(model: torch.nn.Module, workload: Workload, call: str, forward: Callable[[], Any]) -> Evidence:
-    """`forward`: one small call of the model, the way the measured call does it; its operators are counted."""
+def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Sequence[Callable[[], Any]]) -> Evidence:
+    """`calls`: the measured call itself, small, of shapes that ran before. None: nothing is known of the share that ran compiled."""
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
-    product_error = precision.error(_probe(next(model.parameters())))
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
-    graphs = _dynamo_graphs()
-    operators, regions = _operators(forward)
+    graphs = torch_profile.dynamo_graphs()
+    seen = torch_profile.observe(model, calls)
+    product_error = precision.error(torch_profile.probe(workload.device, next(model.parameters()).dtype))
+    is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + scripted,
-        graph_breaks=None,
-        precision=precision.classify(product_error) if len(dtypes) == 1 else "mixed",
+        graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
+        precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
+        compiled_share=seen.compiled_share if calls else None,
+        peak_device_bytes=torch_profile.peak_device_bytes(workload.device),
         detail={
             "call": call,
-            "operators": operators,
-            "compiled_regions": regions,
+            "operators": seen.operators,
+            "operators_outside_regions": seen.operators_outside,
+            "compiled_regions": seen.regions,
+            "forward_passes": seen.passes,
             "dynamo_graphs": graphs,
             "script_modules": scripted,
             "parameter_dtypes": dtypes,
-            "product_error": product_error,
+            "product_error": max([product_error, *seen.product_errors]),
+            "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
             "float32_matmul_precision": torch.get_float32_matmul_precision(),
             "attention": getattr(model.config, "_attn_implementation", None),
             "device": _device_name(workload),
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
+            **(compiled.detail(workload.device) if is_compiled else {}),
         },
     )
 
 
-def _probe(parameter: torch.Tensor) -> Any:
-    """A product of the weights' own dtype on their own device."""
-    a, b = (torch.from_numpy(x).to(parameter.device, parameter.dtype) for x in precision.operands())
-    return (a @ b).float().cpu().numpy()
-
-
-def _dynamo_graphs() -> int:
-    """Graphs Dynamo captured in this process. Not imported: nothing was compiled."""
-    module = sys.modules.get("torch._dynamo.utils")
-    return int(module.counters["stats"]["unique_graphs"]) if module else 0
-
-
-def _operators(forward: Callable[[], Any]) -> tuple[int, int]:
-    """(operators, compiled regions) of one call: eager dispatches each operator by its name, a compiled region is one event around fewer.
-
-    By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
-    """
-    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        forward()
-    names = [event.name for event in profile.events()]
-    return sum(n.startswith("aten::") for n in names), sum(n.startswith("Torch-Compiled Region") for n in names)
+def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
+    """`mixed` unless weights, the products probed outside of and within the call, and the inputs of its own products agree."""
+    told = {precision.classify(error) for error in errors}
+    bits = 16 if dtypes == ["bfloat16"] else 32
+    usual = max(seen.product_bits, key=lambda b: seen.product_bits[b], default=bits)
+    if len(dtypes) != 1 or len(told) != 1 or usual != bits or min(seen.product_bits, default=bits) < bits:
+        return "mixed"
+    return told.pop()
 
 
 def _device_name(workload: Workload) -> str:

@@ -77,18 +77,24 @@ def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
     return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
 
 
-def seen(graphs: int, precision: str = "float32", breaks: int | None = None, **detail: Any) -> dict[str, Any]:
-    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "detail": detail}
+def seen(graphs: int, precision: str = "float32", breaks: int | None = None, share: float | None = None, **detail: Any) -> dict[str, Any]:
+    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "compiled_share": share, "detail": detail}
+
+
+def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> Callable[[Path], Any]:
+    """Both tests ran it, and left this evidence."""
+
+    def do(run: Path) -> None:
+        edit_json(run / "record.json", lambda d: {**d, "execution": execution})
+        for test in ("performance", "accuracy"):
+            outcome(test, evidence_before=before, evidence_after=after)(run)
+            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": execution}})
+
+    return do
 
 
 def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
-    def do(run: Path) -> None:
-        edit_json(run / "record.json", lambda d: {**d, "execution": "compile"})
-        for test in ("performance", "accuracy"):
-            outcome(test, evidence_before=seen(before, breaks=breaks), evidence_after=seen(after, breaks=breaks))(run)
-            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": "compile"}})
-
-    return do
+    return executed("compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after)))
 
 
 def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:

@@ -25,6 +25,7 @@ from tests.compliance.mutations import (
     emptied,
     end_with,
     error_line,
+    executed,
     forged_score,
     hashed,
     logged,
@@ -273,6 +274,38 @@ PROVENANCE = [
     Mutation("a compiled column ran eager", "performance evidence", compiled(0, 0)),
     Mutation("a graph was compiled while measuring", "performance evidence", compiled(1, 2)),
     Mutation("the captured graph has breaks", "performance evidence", compiled(2, 2, breaks=1)),
+    Mutation(
+        "a compiled model's measured call ran eager", "performance evidence", executed("compile", *[seen(2, breaks=0, share=0.0)] * 2)
+    ),
+    Mutation("some forward passes ran eager", "performance evidence", executed("compile", *[seen(2, breaks=0, share=0.98)] * 2)),
+    Mutation(
+        "the measured call was compiled before the test and eager after it",
+        "performance evidence",
+        executed("compile", seen(2, breaks=0, share=1.0), seen(2, breaks=0, share=0.0)),
+    ),
+    Mutation(
+        "the measured call was eager before the test and compiled after it",
+        "performance evidence",
+        executed("compile", seen(2, breaks=0, share=0.0), seen(2, breaks=0, share=1.0)),
+    ),
+    Mutation("the share that ran compiled is missing", "performance evidence", executed("compile", *[seen(2, breaks=0)] * 2)),
+    Mutation(
+        "the share that ran compiled is missing before the test",
+        "performance evidence",
+        executed("compile", seen(2, breaks=0), seen(2, breaks=0, share=1.0)),
+    ),
+    Mutation("the share that ran compiled is beyond one", "performance evidence", executed("compile", *[seen(2, breaks=0, share=1.5)] * 2)),
+    Mutation("an XLA column compiled no program", "performance evidence", executed("xla", *[seen(1, xla_programs=0)] * 2)),
+    Mutation(
+        "an XLA column had no program before the test",
+        "accuracy evidence",
+        executed("xla", seen(1, xla_programs=0), seen(1, xla_programs=1)),
+    ),
+    Mutation("an XLA column does not tell its programs", "performance evidence", executed("xla", *[seen(1)] * 2)),
+    Mutation("an XLA column's programs are no number", "performance evidence", executed("xla", *[seen(1, xla_programs="1")] * 2)),
+    Mutation("XLA compiled what says graph", "performance evidence", executed("graph", *[seen(1, xla_programs=1)] * 2)),
+    Mutation("what says graph does not tell XLA's programs", "performance evidence", executed("graph", *[seen(1)] * 2)),
+    Mutation("XLA compiled what says eager", "performance evidence", executed("eager", *[seen(0, xla_programs=1)] * 2)),
     Mutation("the worker left no evidence", "performance evidence", outcome("performance", evidence_before=None)),
     Mutation("another precision ran", "performance precision", outcome("performance", evidence_after=seen(0, "tf32"))),
     Mutation("another precision ran in the accuracy test", "accuracy precision", outcome("accuracy", evidence_before=seen(0, "bfloat16"))),
@@ -424,6 +457,10 @@ HARMLESS = [
     Mutation("a compliance test lies in the scenario", "", _with_test01),
     Mutation("the submitter's letter case differs", "", system(submitter=tree.SUBMITTER.upper())),
     Mutation("a framework does not count graph breaks", "", compiled(3, 3, breaks=None)),
+    Mutation("every forward pass ran compiled", "", compiled(2, 2)),
+    Mutation("XLA compiled the measured call", "", executed("xla", *[seen(1, xla_programs=1)] * 2)),
+    Mutation("what says graph has no XLA program", "", executed("graph", *[seen(1, xla_programs=0)] * 2)),
+    Mutation("an eager SUT counts XLA's programs and has none", "", executed("eager", *[seen(0, xla_programs=0)] * 2)),
     Mutation("no reference could be made", "", _no_reference),
 ]
 

@@ -1,0 +1,54 @@
+"""Keras on PyTorch: eager, as Keras itself has it by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import keras
+import numpy as np
+import torch
+
+from sut import torch_profile
+from sut.contract import Unsupported
+
+EXECUTIONS = ("eager",)
+_scope = ExitStack()
+
+
+def configure(device: str, wanted: str) -> None:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
+    if device == "cpu":
+        _scope.enter_context(keras.device("cpu"))  # Keras would take a GPU where there is one; in force until the process ends
+    torch.set_float32_matmul_precision("high" if wanted == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = wanted == "tf32"
+
+
+def synchronise(model: Any) -> None:
+    if model.weights[0].value.is_cuda:
+        torch.cuda.synchronize()
+
+
+def product(dtype: str) -> np.ndarray:
+    return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
+
+
+def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
+    """`graphs`: that Dynamo captured in this process; `operators`: run one by one in one more call, as the profiler sees them."""
+    operators, regions = torch_profile.operators(again)
+    return {"graphs": torch_profile.dynamo_graphs(), "operators": operators, "compiled_regions": regions}
+
+
+def peak_device_bytes(device: str) -> int | None:
+    return torch_profile.peak_device_bytes(device)
+
+
+def about() -> dict[str, Any]:
+    return {
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "device": torch.cuda.get_device_name() if keras.ops.zeros(()).is_cuda else "cpu",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }

@@ -1,0 +1,143 @@
+"""The compile execution: torch.compile(mode="reduce-overhead") on what the measured call enters, or an error; never eager in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
+
+from sut.contract import Unsupported
+
+MODE, BACKEND = "reduce-overhead", "inductor"
+_OTHERWISE = "or take --sut native-torch-eager"
+
+
+def check_compiler(device: str) -> None:
+    """Inductor writes C++ for a CPU and Triton for a GPU, whose launchers are C. Raises Unsupported where one cannot be built."""
+    from torch._inductor import cpp_builder
+    from torch._inductor.exc import InvalidCxxCompiler
+    from torch.utils._triton import has_triton
+
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        raise Unsupported(f"torch.compile builds against Python.h, which this interpreter lacks: install its headers, {_OTHERWISE}")
+    if device == "cuda":
+        if not has_triton():
+            raise Unsupported(f"torch.compile on cuda needs Triton, which this environment or this GPU lacks: install it, {_OTHERWISE}")
+        if not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+            raise Unsupported(f"torch.compile on cuda needs a C compiler; no gcc or clang is on PATH: install gcc, {_OTHERWISE}")
+        return
+    try:
+        cpp_builder.get_cpp_compiler()
+    except InvalidCxxCompiler:
+        raise Unsupported(f"torch.compile on cpu needs a C++ compiler; no g++ is on PATH: install g++ or set CXX, {_OTHERWISE}") from None
+
+
+def compile_forward(model: torch.nn.Module) -> None:
+    """Put the compiled forward in the place of the model's own: `__call__` enters it, and so does each step of `generate`.
+
+    `torch.compile(model)` would make a wrapper instead, whose `generate` is the uncompiled model's. One graph or an error: no graph break,
+    and no return to eager where there are more shapes than Dynamo keeps.
+    """
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    # One graph for each number of rows and prompt bucket; the default of 8 is less than a data set of uneven prompts may have.
+    torch._dynamo.config.recompile_limit = 64
+    # setattr: a method of a class is replaced on purpose
+    setattr(model, "forward", torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True))  # noqa: B010
+
+
+def own(outputs: torch.Tensor) -> torch.Tensor:
+    """Outputs that outlive the next call: those of a CUDA graph lie in its memory, which the next replay overwrites."""
+    return outputs.clone() if outputs.device.type == "cuda" else outputs
+
+
+class StaticCaches:
+    """Keys and values of fixed shape and address, one for each number of rows, used again by every call and emptied before it.
+
+    `generate` would make a new cache at each call: at other addresses CUDA graphs are recorded anew. One holds the longest prompt and its
+    answer, so that all prompts share one decoding graph; a prompt bucket is one more graph.
+    """
+
+    def __init__(self, model: Any, config: Mapping[str, Any]):
+        self.model, self.length = model, config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
+        self.by_rows: dict[int, Any] = {}
+        window = getattr(model.config, "sliding_window", None)
+        if window is not None and window < self.length:
+            raise Unsupported(
+                f"prompt and answer of {self.length} tokens pass the model's sliding window of {window}, where a static cache changes its "
+                "shape as it goes on: shorten them, or take --sut native-torch-eager"
+            )
+        # A window that no sequence fills is full attention; the cache of a window counts its tokens in Python, a new graph at each step.
+        model.config.sliding_window = None
+        model.create_masks_for_generate = _mask
+        # On CUDA generate would compile its decoding steps once more, around the compiled forward.
+        model.generation_config.update(disable_compile=True)
+
+    def emptied(self, rows: int) -> Any:
+        """The StaticCache for this number of rows, of which nothing is left of the call before."""
+        if rows not in self.by_rows:
+            cache = transformers.StaticCache(config=self.model.config, max_cache_len=self.length)
+            heads, size = self._shape()
+            # Before the first call: within a compiled graph its tensors could not be marked as of fixed address.
+            cache.early_initialization(rows, heads, size, self.model.dtype, self.model.device)
+            self.by_rows[rows] = cache
+        self.by_rows[rows].reset()
+        return self.by_rows[rows]
+
+    def _shape(self) -> tuple[int, int]:
+        """(heads of keys and values, their dimensions)."""
+        config = self.model.config
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        return heads, getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def _mask(config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor | None, past_key_values: Any, **rest: Any) -> Any:
+    """Transformers' own causal mask, bool [rows, 1, queries, cache], with and without padding.
+
+    The library leaves it out for prompts without padding, by a look at their values: a second graph of each prompt bucket, which the
+    warm-up, whose prompts fill their buckets, or the test would not have seen.
+    """
+    rows, queries = inputs_embeds.shape[:2]
+    return ALL_MASK_ATTENTION_FUNCTIONS[config._attn_implementation](
+        batch_size=rows,
+        q_length=queries,
+        kv_length=past_key_values.get_mask_sizes(queries, 0)[0],
+        q_offset=past_key_values.get_seq_length(),
+        mask_function=causal_mask_function,
+        attention_mask=None if attention_mask is None else attention_mask.to(inputs_embeds.device, torch.bool),
+        allow_is_causal_skip=False,
+        dtype=inputs_embeds.dtype,
+        config=config,
+        device=inputs_embeds.device,
+    )
+
+
+def detail(device: str) -> dict[str, Any]:
+    """What Dynamo and Inductor counted in this process; JSON values.
+
+    A graph that Inductor's cache on disk already holds is not compiled again: the first call is then much faster.
+    """
+    from torch._dynamo.utils import counters
+    from torch._inductor import config
+    from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
+
+    inductor = counters["inductor"]
+    return {
+        "compile_mode": MODE,
+        "compile_backend": BACKEND,
+        "cudagraphs": device == "cuda" and not inductor["cudagraph_skips"],
+        "cudagraph_skips": int(inductor["cudagraph_skips"]),
+        "recompile_limit": torch._dynamo.config.recompile_limit,
+        "inductor_cache": bool(config.fx_graph_cache) and not config.force_disable_caches,
+        "inductor_cache_folder": "torch's default" if cache_dir() == default_cache_dir() else "TORCHINDUCTOR_CACHE_DIR",
+        "inductor_cache_hits": int(inductor["fxgraph_cache_hit"]),
+        "inductor_cache_misses": int(inductor["fxgraph_cache_miss"]),
+        "aot_cache_hits": int(counters["aot_autograd"]["autograd_cache_hit"]),
+        "aot_cache_misses": int(counters["aot_autograd"]["autograd_cache_miss"]),
+    }

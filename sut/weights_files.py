@@ -1,0 +1,33 @@
+"""Tensors of a checkpoint folder by name, whether it is one safetensors file or several with an index."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+
+SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """The file that holds the tensor. A single file goes before an index, as in Transformers. Raises KeyError."""
+    if (folder / SINGLE).exists():
+        return folder / SINGLE
+    return folder / json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"][name]
+
+
+def tensor(folder: Path, name: str) -> np.ndarray:
+    """In its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own error where the file has no such tensor."""
+    with safe_open(file_of(folder, name), framework="np") as f:
+        return f.get_tensor(name)
+
+
+def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]:
+    """The same in parts of its first axis, so that one larger than the memory can be looked at."""
+    with safe_open(file_of(folder, name), framework="np") as f:
+        part = f.get_slice(name)
+        for start in range(0, part.get_shape()[0], at_a_time):
+            yield part[start : start + at_a_time]

@@ -1,0 +1,240 @@
+"""Runs in native torch's environment: honest and dishonest compiled SUTs, and what each leaves as evidence. The tests know no framework.
+
+`python -m tests.sut.compile_cases SPEC.json` writes cases.json and answers.npz beside the specification.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sut.contract import Unsupported, Workload
+from sut.native_torch import bert, causal_lm, compiled
+from tests.sut.probe import answer
+
+Arrays = dict[str, np.ndarray]
+Found = dict[str, Any]
+
+
+def prompts(lengths: list[int], width: int = 9, new: int = 6, seed: int = 7) -> Arrays:
+    """Right-padded prompts of these lengths; so many new tokens that all buckets are the last."""
+    ids = np.random.default_rng(seed).integers(3, 1000, (len(lengths), width)).astype(np.int32)
+    held = np.array(lengths, np.int32)
+    ids *= np.arange(width) < held[:, None]
+    return {"input_ids": ids, "prompt_length": held, "max_new_tokens": np.full(len(lengths), new, np.int32)}
+
+
+def sentences(rows: int, width: int = 16) -> Arrays:
+    ids = np.random.default_rng(5).integers(3, 1000, (rows, width)).astype(np.int32)
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+
+def seen(sut: Any) -> Found:
+    return asdict(sut.evidence())
+
+
+def honest_generate(w: Workload, answers: Arrays) -> Found:
+    """Padded and full prompts after each other, and again, in a cache that the call before has filled."""
+    eager, sut = causal_lm.load(replace(w, execution="eager")), causal_lm.load(w)
+    batches = {"padded": prompts([3, 9, 5]), "full": prompts([9, 9, 9], seed=8), "others": prompts([9, 2, 4], seed=9)}
+    answers["padded first"] = answer(sut, batches["padded"])["tokens"]
+    before = seen(sut)
+    for name, batch in batches.items():
+        answers[f"{name} compiled"], answers[f"{name} eager"] = (answer(s, batch)["tokens"] for s in (sut, eager))
+    after = seen(sut)
+    ids = np.random.default_rng(3).integers(3, 1000, (3, 14)).astype(np.int32)
+    answers["forced compiled"], answers["forced eager"] = (s.logits(ids) for s in (sut, eager))
+    found = {"before": before, "after": after, "after logits": seen(sut), "eager": seen(eager)}
+    sut.model.forward = misplaced(sut.model)
+    answers["forced wrong"] = sut.logits(ids)
+    return found
+
+
+def misplaced(model: Any) -> Any:
+    """A forward that takes every token for the first."""
+    right = type(model).forward
+
+    @wraps(right.__get__(model))
+    def forward(*args: Any, position_ids: torch.Tensor, **named: Any) -> Any:
+        return right(model, *args, position_ids=position_ids * 0, **named)
+
+    return forward
+
+
+def honest_predict(w: Workload, answers: Arrays) -> Found:
+    eager, sut = bert.load(replace(w, execution="eager")), bert.load(w)
+    answers["logits compiled"], answers["logits eager"] = (answer(s, sentences(3))["logits"] for s in (sut, eager))
+    before = seen(sut)
+    answer(sut, sentences(3))
+    return {"before": before, "after": seen(sut)}
+
+
+@contextmanager
+def cheaply(limit: int = 64) -> Any:
+    """Dynamo's regions without Inductor's compilations; Dynamo counts on from here."""
+    from torch._dynamo import config
+    from torch._dynamo.utils import counters
+
+    torch._dynamo.reset()
+    counters.clear()
+    loaded, compiled.BACKEND = compiled.BACKEND, "eager"
+    try:
+        yield
+    finally:
+        compiled.BACKEND = loaded
+        config.recompile_limit, config.fail_on_recompile_limit_hit = 64, True
+        torch._dynamo.reset()
+
+
+def uncompiled(w: Workload, kind: Any) -> Any:
+    """A SUT that says compile, before anyone compiled its model."""
+    sut = kind.load(w)
+    del sut.model.forward
+    return sut
+
+
+def wrapped(w: Workload, *, called: bool) -> Found:
+    """`torch.compile(model).generate()`."""
+    sut = uncompiled(w, causal_lm)
+    sut.model = torch.compile(sut.model, backend="eager")
+    if called:
+        with torch.no_grad():
+            sut.model(input_ids=torch.ones((1, 9), dtype=torch.int64))
+    answer(sut, prompts([9, 9, 9]))
+    before = seen(sut)
+    answer(sut, prompts([9, 9, 9]))
+    return {"before": before, "after": seen(sut)}
+
+
+def beside(w: Workload) -> Found:
+    """A compiled function runs in each forward pass, beside a model that is eager."""
+    sut = uncompiled(w, causal_lm)
+    forward, scale = sut.model.forward, torch.compile(lambda x: x * 1, backend="eager")
+
+    def both(*args: Any, **named: Any) -> Any:
+        scale(torch.ones(3))
+        return forward(*args, **named)
+
+    sut.model.forward = both
+    answer(sut, prompts([9, 9, 9]))
+    return {"before": seen(sut), "after": seen(sut)}
+
+
+def beyond_the_limit(w: Workload) -> Found:
+    """Dynamo keeps one shape and runs the second eager in silence."""
+    sut = uncompiled(w, bert)
+    sut.model.forward = torch.compile(sut.model.forward, backend="eager", dynamic=False)
+    torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = 1, False
+    for rows in (2, 3):
+        answer(sut, sentences(rows))
+    return {"before": seen(sut), "after": seen(sut)}
+
+
+def broken(w: Workload) -> Found:
+    """A layer that Dynamo may not look into, in the middle of the graph."""
+    sut = uncompiled(w, bert)
+    layer = sut.model.bert.encoder.layer[0]
+    layer.forward = torch.compiler.disable(layer.forward)
+    sut.model.forward = torch.compile(sut.model.forward, backend="eager", dynamic=False)
+    answer(sut, sentences(2))
+    return {"before": seen(sut), "after": seen(sut)}
+
+
+def recompiled(w: Workload) -> Found:
+    """A shape that the warm-up did not show."""
+    sut = bert.load(w)
+    answer(sut, sentences(2))
+    before = seen(sut)
+    answer(sut, sentences(3))
+    return {"before": before, "after": seen(sut)}
+
+
+def autocast(w: Workload, kind: Any, *, inside: bool) -> Found:
+    """bfloat16 products of float32 weights: around the model's call, or in its forward."""
+    sut = kind.load(w)
+    name, owner = ("forward", sut.model) if inside else ("_generate" if kind is causal_lm else "predict", sut)
+    run = getattr(owner, name)
+
+    def lower(*args: Any, **named: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return run(*args, **named)
+
+    setattr(owner, name, lower)
+    answer(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))
+    return seen(sut)
+
+
+def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
+    """What an honest compiled SUT says where it could run eager only; by what it tries."""
+
+    def limit() -> None:
+        sut = bert.load(predict)
+        torch._dynamo.config.recompile_limit = 1
+        for rows in (2, 3):
+            answer(sut, sentences(rows))
+
+    def break_() -> None:
+        sut = uncompiled(predict, bert)
+        sut.model.bert.encoder.layer[0].forward = torch.compiler.disable(sut.model.bert.encoder.layer[0].forward)
+        compiled.compile_forward(sut.model)
+        answer(sut, sentences(2))
+
+    def compiler() -> None:
+        from torch._inductor import config
+
+        with config.patch({"cpp.cxx": ("no-such-compiler",)}):
+            bert.load(predict)
+
+    def window() -> None:
+        causal_lm.load(replace(generate, config={**generate.config, "prompt_buckets": [5000]}))
+
+    tried: dict[str, Callable[[], None]] = {"limit": limit, "break": break_, "compiler": compiler, "window": window}
+    return {name: _told(do) for name, do in tried.items()}
+
+
+def _told(do: Callable[[], None]) -> str:
+    with cheaply():
+        try:
+            do()
+        except (Unsupported, torch._dynamo.exc.TorchDynamoException, torch._dynamo.exc.FailOnRecompileLimitHit) as e:
+            return f"{type(e).__name__}: {e}".splitlines()[0]
+    return "it ran"
+
+
+def main(specification: Path) -> None:
+    spec = json.loads(specification.read_text())
+    predict, generate = (Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])}) for name in ("bert", "mistral"))
+    answers: Arrays = {}
+    cases = {"honest generate": honest_generate(generate, answers), "honest predict": honest_predict(predict, answers)}
+    cheap: dict[str, Callable[[], Found]] = {
+        "wrapper": lambda: wrapped(generate, called=False),
+        "wrapper called once": lambda: wrapped(generate, called=True),
+        "compiled beside the model": lambda: beside(generate),
+        "beyond the recompile limit": lambda: beyond_the_limit(predict),
+        "graph break": lambda: broken(predict),
+        "recompiled while measuring": lambda: recompiled(predict),
+    }
+    # Not a compiled causal_lm: its float32 cache takes no bfloat16 keys, an error.
+    for kind, w in ((bert, predict), (bert, replace(predict, execution="eager")), (causal_lm, replace(generate, execution="eager"))):
+        for inside in (True, False):
+            key = f"autocast {'in' if inside else 'around'} {w.model} {w.execution}"
+            cheap[key] = lambda w=w, k=kind, i=inside: autocast(w, k, inside=i)
+    for name, case in cheap.items():
+        with cheaply():
+            cases[name] = case()
+    told = {"cases": cases, "refusals": refusals(predict, generate)}
+    np.savez(specification.parent / "answers.npz", **answers)
+    (specification.parent / "cases.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

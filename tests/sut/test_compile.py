@@ -1,0 +1,138 @@
+"""A compiled SUT answers as the eager one does, in graphs that stay; what says compile and runs eager is caught by the audit's rule."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compliance import rules
+from compliance.evidence import findings
+from harness import checkpoint, environments, models
+from sut.contract import Workload
+from sut.registry import SUTS
+
+SUT = "native-torch-compile"
+CHEATS = {
+    "wrapper": "0 of the forward passes ran compiled",
+    "wrapper called once": "0 of the forward passes ran compiled",
+    "compiled beside the model": "0 of the forward passes ran compiled",
+    "beyond the recompile limit": "0.5 of the forward passes ran compiled",
+    "graph break": "graph breaks; compile may have 0",
+    "recompiled while measuring": "1 new graphs while measuring",
+}
+
+
+@pytest.fixture(scope="session")
+def told(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Everything tests/sut/compile_cases.py left, from one process."""
+    out = tmp_path_factory.mktemp("compile")
+    (out / "spec.json").write_text(json.dumps({name: _workload(name, out) for name in ("bert", "mistral")}))
+    done = subprocess.run(
+        [str(interpreter(SUTS[SUT].environment)), "-m", "tests.sut.compile_cases", str(out / "spec.json")],
+        cwd=environments.ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **SUTS[SUT].process_env, "PYTHONPATH": str(environments.ROOT)},
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(out / "answers.npz") as f:
+        return {**json.loads((out / "cases.json").read_text()), "answers": dict(f)}
+
+
+def _workload(name: str, out: Path) -> dict[str, Any]:
+    model = models.load(name)
+    size = model.sizes["tiny"]
+    config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [9], "new_token_buckets": [6]}
+    folder = checkpoint.ensure(model, size, out).path
+    workload = asdict(Workload(name, model.task, config, folder, "float32", 3, "cpu", None, "compile"))
+    return {**workload, "checkpoint": str(folder)}
+
+
+def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
+    return list(findings(rules.load().evidence[execution], case["before"], case["after"], execution))
+
+
+@pytest.mark.parametrize("case", ["honest generate", "honest predict"])
+def test_an_honest_compiled_sut_holds_its_evidence(told, case):
+    found = told["cases"][case]
+    assert complaints(found) == []
+    assert found["before"] == found["after"]
+    assert found["after"]["compiled_share"] == 1.0
+    assert found["after"]["detail"]["inductor_cache_hits"] + found["after"]["detail"]["inductor_cache_misses"] > 0
+
+
+def test_all_prompts_of_a_bucket_share_two_graphs_padded_or_not(told):
+    assert told["cases"]["honest generate"]["after"]["graphs"] == 2
+
+
+def test_teacher_forced_logits_make_no_graph(told):
+    found = told["cases"]["honest generate"]
+    assert found["after logits"] == found["after"]
+
+
+def test_teacher_forced_logits_are_those_of_the_measured_call(told):
+    """A measured call that computes with wrong positions shows in them, from the end of the prompt on."""
+    right, wrong, eager = (told["answers"][f"forced {name}"] for name in ("compiled", "wrong", "eager"))
+    np.testing.assert_allclose(right, eager, atol=2e-5)
+    assert (right[:, 8:] != eager[:, 8:]).any()
+    np.testing.assert_array_equal(wrong[:, :8], eager[:, :8])
+    assert np.abs(wrong[:, 8:] - eager[:, 8:]).max() > 0.1
+
+
+@pytest.mark.parametrize("batch", ["padded", "full", "others"])
+def test_compiled_generation_gives_the_tokens_of_eager(told, batch):
+    np.testing.assert_array_equal(told["answers"][f"{batch} compiled"], told["answers"][f"{batch} eager"])
+
+
+def test_nothing_of_a_batch_stays_in_the_cache_for_the_next(told):
+    np.testing.assert_array_equal(told["answers"]["padded first"], told["answers"]["padded compiled"])
+
+
+def test_compiled_prediction_gives_the_logits_of_eager(told):
+    np.testing.assert_allclose(told["answers"]["logits compiled"], told["answers"]["logits eager"], atol=1e-5)
+
+
+def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
+    found = told["cases"]["honest generate"]
+    assert any("0 of the forward passes ran compiled" in line for line in complaints({"before": found["eager"], "after": found["eager"]}))
+    assert any("something was compiled" in line for line in complaints(found, "eager"))
+
+
+@pytest.mark.parametrize("case", CHEATS)
+def test_what_says_compile_and_does_not_run_compiled_is_caught(told, case):
+    assert any(CHEATS[case] in line for line in complaints(told["cases"][case]))
+
+
+def test_graphs_of_a_wrapper_that_was_called_once_do_not_hide_an_eager_generate(told):
+    assert told["cases"]["wrapper called once"]["before"]["graphs"] >= 1
+    assert not any("graphs before" in line for line in complaints(told["cases"]["wrapper called once"]))
+
+
+@pytest.mark.parametrize(("model", "execution"), [("bert", "eager"), ("bert", "compile"), ("mistral", "eager")])
+def test_bfloat16_products_of_float32_weights_are_seen(told, model, execution):
+    cases = told["cases"]
+    assert cases[f"autocast around {model} {execution}"]["precision"] == "mixed"
+    assert cases[f"autocast in {model} {execution}"]["precision"] == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("tried", "words"),
+    [
+        ("limit", "FailOnRecompileLimitHit"),
+        ("break", "Unsupported"),
+        ("compiler", "Unsupported: torch.compile on cpu needs a C++ compiler; no g++ is on PATH"),
+        ("window", "Unsupported: prompt and answer of 5006 tokens pass the model's sliding window of 4096"),
+    ],
+)
+def test_an_honest_compiled_sut_fails_rather_than_run_eager(told, tried, words):
+    assert told["refusals"][tried].startswith(words)
