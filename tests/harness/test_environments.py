@@ -1,6 +1,7 @@
 """Environments are made once, redone when half-made, and made by one process at a time. uv is played by a script that counts its calls."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ import pytest
 
 from harness import environments
 from harness.environments import ROOT, EnvironmentFailure
+from sut.registry import SUTS
 
 
 @pytest.fixture
@@ -130,6 +132,45 @@ def test_every_lock_pins_with_hashes_and_names_no_host(lock):
     blocks = [b for b in text.split("\n") if b and not b.startswith((" ", "#"))]
     assert all("==" in b for b in blocks)
     assert [b for b in blocks if not b.rstrip().endswith("\\")] == (["torch==2.13.0"] if "torch" in lock else [])
+
+
+def packages(lock):
+    return set(re.findall(r"^([A-Za-z0-9._-]+)==", (environments.LOCKS / f"{lock}.txt").read_text(), re.M))
+
+
+SUT_ENVIRONMENTS = sorted({spec.environment for spec in SUTS.values()} - {"core"})
+CUDA_LIBRARY = {
+    "keras3-jax": "jax-cuda13-plugin",
+    "keras3-tensorflow": "nvidia-cudnn-cu12",
+    "keras3-torch": "triton",
+    "native-torch": "triton",
+}
+
+
+@pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
+def test_every_sut_environment_has_a_lock_for_each_device(name):
+    cpu, cuda = packages(f"{name}-cpu"), packages(f"{name}-cuda")
+    assert CUDA_LIBRARY[name] in cuda
+    assert "nvidia-ml-py" in cuda  # the worker reads the GPU's energy counter
+    assert [p for p in cpu if p.startswith(("nvidia-", "cuda-", "triton"))] == []
+
+
+@pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
+def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(name):
+    versions = [
+        dict(re.findall(r"^(keras|keras-hub|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
+        for text in ((environments.LOCKS / f"{name}-{device}.txt").read_text() for device in ("cpu", "cuda"))
+    ]
+    assert versions[0] == versions[1]
+    assert versions[0]
+
+
+@pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
+def test_no_environment_holds_a_framework_that_is_not_its_own(name):
+    own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-tensorflow": {"tensorflow"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
+    for device in ("cpu", "cuda"):
+        held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
+        assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]
 
 
 def test_core_is_found_beside_run_sh():

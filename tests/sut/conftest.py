@@ -28,7 +28,7 @@ class Probed:
     model: models.Model
     out: Path
     reference: dict[str, np.ndarray]
-    evidence: list[dict[str, Any]]
+    evidence: dict[str, dict[str, Any]]
 
     def answers(self, case: str) -> dict[str, np.ndarray]:
         with np.load(self.out / f"{case}.npz") as f:
@@ -38,7 +38,7 @@ class Probed:
         answers = self.answers(case)
         forced = answers.pop("forced", None)
         payload = pack(answers, self.model.answer_keys)
-        lengths = payload.lengths or [payload.rows.shape[1]] * len(payload.rows)
+        lengths = payload.lengths or [payload.row_bytes] * len(payload.rows)
         payloads = {i: row.tobytes()[:n] for i, (row, n) in enumerate(zip(payload.rows, lengths, strict=True))}
         return accuracy.score(self.model.score, payloads, self.reference, self.model.tolerance[precision], self.model.answer_keys, forced)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in ("native-torch-eager", "keras3-jax")]
+SUTS = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
+PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in SUTS]
 BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
 
 
@@ -25,7 +26,7 @@ def test_a_broken_sut_fails(probed, sut, model, case, precision):
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
-@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
+@pytest.mark.parametrize("sut", SUTS)
 def test_a_dropped_cache_fails_by_its_tokens_alone(probed, sut, precision):
     found = probed(sut, "mistral").score("dropped cache", precision)
     assert not found.passed
@@ -47,7 +48,7 @@ def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(probed, sut, 
     assert not probed(sut, model).score("bfloat16", "float32").passed
 
 
-@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
+@pytest.mark.parametrize("sut", SUTS)
 def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut):
     answers = probed(sut, "mistral").answers("uneven")
     np.testing.assert_array_equal(answers["together"], answers["alone"])

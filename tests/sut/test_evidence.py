@@ -1,4 +1,4 @@
-"""Evidence shows what ran: the same before and after an honest test, other when something was compiled in between."""
+"""Evidence shows what ran: the same before and after an honest test, other when something was compiled in between, and a disguise shows."""
 
 from __future__ import annotations
 
@@ -6,42 +6,103 @@ import json
 
 import pytest
 
-PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in ("native-torch-eager", "keras3-jax")]
-BEFORE, AFTER, NEW_SHAPE, BFLOAT16, COMPILED = range(5)
+from compliance import rules
+from compliance.evidence import findings
+from sut.registry import SUTS
+
+NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
+KERAS = [name for name in NAMES if name.startswith("keras3")]
+PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in NAMES]
+TENSORFLOW = [(sut, model) for model in ("bert", "mistral") for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")]
+
+
+def judged(sut, before, after):
+    """What the audit's rules find wrong with the evidence of a SUT from before and after one test."""
+    execution = SUTS[sut].execution
+    return list(findings(rules.load("v6.1").evidence[execution], before, after, execution))
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_evidence_of_an_honest_run_is_the_same_before_and_after(probed, sut, model):
     evidence = probed(sut, model).evidence
-    assert evidence[BEFORE] == evidence[AFTER]
+    assert evidence["before"] == evidence["after"]
+    assert judged(sut, evidence["before"], evidence["after"]) == []
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_the_precision_is_read_off_a_product(probed, sut, model):
     evidence = probed(sut, model).evidence
-    assert [evidence[i]["precision"] for i in (BEFORE, BFLOAT16)] == ["float32", "bfloat16"]
-    assert evidence[BFLOAT16]["detail"]["parameter_dtypes"] == ["bfloat16"]
+    assert [evidence[when]["precision"] for when in ("before", "bfloat16")] == ["float32", "bfloat16"]
+    assert evidence["bfloat16"]["detail"]["parameter_dtypes"] == ["bfloat16"]
+
+
+@pytest.mark.parametrize("sut", KERAS)
+def test_a_layer_that_computes_in_another_precision_than_its_weights_shows(probed, sut):
+    evidence = probed(sut, "bert").evidence["mixed"]
+    assert evidence["precision"] == "mixed"
+    assert evidence["detail"]["parameter_dtypes"] == ["float32"]
 
 
 @pytest.mark.parametrize(("model", "program"), [("bert", "predict_step"), ("mistral", "compiled_generate_function")])
 def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, model, program):
     evidence = probed("keras3-jax", model).evidence
-    assert [evidence[i]["graphs"] for i in (BEFORE, NEW_SHAPE)] == [1, 2]
-    assert evidence[BEFORE]["detail"]["programs"] == {f"jit({program})": 1}
-    assert evidence[BEFORE]["detail"]["jit_compile"]
+    assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [1, 2]
+    assert [evidence[when]["detail"]["xla_programs"] for when in ("before", "new shape")] == [1, 2]
+    assert evidence["before"]["detail"]["programs"] == {f"jit({program})": 1}
+    assert evidence["before"]["detail"]["jit_compile"]
+
+
+@pytest.mark.parametrize(("sut", "model"), TENSORFLOW)
+def test_tensorflow_traces_the_measured_call_once_and_again_for_a_new_shape(probed, sut, model):
+    evidence = probed(sut, model).evidence
+    assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [1, 2]
+    assert judged(sut, evidence["before"], evidence["new shape"]) == ["1 new graphs while measuring; 0 are allowed"]
+
+
+@pytest.mark.parametrize(("sut", "model"), TENSORFLOW)
+def test_xla_compiles_whole_calls_of_the_xla_sut_and_none_of_the_graph_sut(probed, sut, model):
+    seen = [probed(sut, model).evidence[when]["detail"] for when in ("before", "new shape")]
+    assert [each["xla_programs"] for each in seen] == ([1, 2] if SUTS[sut].execution == "xla" else [0, 0])
+    assert [each["functions_run"] for each in seen] == [1, 1]
+    assert [each["operators"] for each in seen] == [1, 1]  # that makes one output tensor of one batch
+
+
+@pytest.mark.parametrize(
+    ("sut", "disguise", "words"),
+    [
+        ("keras3-tensorflow", "jit off", "0 XLA programs before"),
+        ("keras3-tensorflow", "run eagerly", "it ran eager"),
+        ("keras3-tensorflow-graph", "jit on", "1 XLA programs before"),
+        ("keras3-tensorflow-graph", "run eagerly", "it ran eager"),
+        ("keras3-torch", "compiled", "something was compiled"),
+        ("native-torch-eager", "compiled", "something was compiled"),
+    ],
+)
+def test_a_sut_that_runs_otherwise_than_it_is_named_is_caught(probed, sut, disguise, words):
+    seen = probed(sut, "bert").evidence[disguise]
+    assert any(words in finding for finding in judged(sut, seen, seen))
+
+
+def test_a_function_that_is_traced_and_then_run_by_its_operators_shows_them(probed):
+    seen = probed("keras3-tensorflow", "bert").evidence["run eagerly"]["detail"]
+    assert seen["functions_run"] == 0
+    assert seen["operators"] > 100
 
 
 @pytest.mark.parametrize("model", ["bert", "mistral"])
-def test_eager_has_no_graph_and_dispatches_its_operators_one_by_one(probed, model):
-    evidence = probed("native-torch-eager", model).evidence[NEW_SHAPE]
+@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-torch"])
+def test_eager_has_no_graph_and_dispatches_its_operators_one_by_one(probed, sut, model):
+    evidence = probed(sut, model).evidence["new shape"]
     assert evidence["graphs"] == 0
     assert evidence["detail"]["operators"] > 100
     assert evidence["detail"]["compiled_regions"] == 0
 
 
-@pytest.mark.parametrize("model", ["bert", "mistral"])
-def test_an_eager_sut_that_compiles_is_caught(probed, model):
-    evidence = probed("native-torch-eager", model).evidence[COMPILED]
+@pytest.mark.parametrize(
+    ("sut", "model"), [*((sut, "bert") for sut in ("native-torch-eager", "keras3-torch")), ("native-torch-eager", "mistral")]
+)
+def test_an_eager_sut_that_compiles_is_caught(probed, sut, model):
+    evidence = probed(sut, model).evidence["compiled"]
     assert evidence["graphs"] > 0
     assert evidence["detail"]["compiled_regions"] > 0
 
