@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -144,6 +145,8 @@ def _ineligible(s: Subject) -> Iterator[str]:
                 f"the accuracy test takes {s.accuracy.detail.get('effective_accuracy_sample_count')} samples and {s.official} has "
                 f"{official.dataset_size}"
             )
+        if s.accuracy_text is not None and not any(re.match(official.accuracy_pattern, line) for line in s.accuracy_text.splitlines()):
+            yield f"accuracy.txt has no line of the metric of {s.official}"
         if official.token_latencies and not d.get("effective_use_token_latencies"):
             yield f"token latencies are not measured, which {s.official} asks for"
     if s.place.run is not None:

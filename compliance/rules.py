@@ -39,12 +39,13 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """An official benchmark's row in the checkers' tables."""
+    """An official benchmark's row in the checkers' tables. `accuracy_pattern`: what its accuracy.txt must have a line of."""
 
     performance_sample_count: int
     dataset_size: int
     equal_issue: bool
     token_latencies: bool
+    accuracy_pattern: str
 
 
 @dataclass(frozen=True)

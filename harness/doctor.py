@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +19,7 @@ from compliance.check import Check, Outcome
 from harness import machine
 from harness.environments import made_for
 from scenarios import counters
+from scenarios.preflight import available_memory_bytes
 from sut.registry import SUTS
 
 _LOW_DISK_BYTES = 8 << 30
@@ -34,6 +36,7 @@ def examine(cache: Path, round_: str) -> list[Check]:
     return [
         _interpreter(),
         _compiler(),
+        _headers(),
         _disk(cache),
         _memory(m),
         _swap(m),
@@ -71,6 +74,17 @@ def _compiler() -> Check:
     )
 
 
+def _headers() -> Check:
+    """torch.compile builds against them, for a CPU and for a GPU."""
+    there = (Path(sysconfig.get_path("include")) / "Python.h").exists()
+    return _check(
+        "Python headers",
+        there,
+        "Python.h is there" if there else "no Python.h: native-torch-compile needs it",
+        "install them (Debian, Ubuntu: apt install python3-dev)",
+    )
+
+
 def _disk(cache: Path) -> Check:
     free = psutil.disk_usage(str(_existing(cache))).free
     return _check(
@@ -82,7 +96,7 @@ def _disk(cache: Path) -> Check:
 
 
 def _memory(m: dict[str, Any]) -> Check:
-    available, limit = psutil.virtual_memory().available, m["memory_limit_bytes"]
+    available, limit = available_memory_bytes() or psutil.virtual_memory().available, m["memory_limit_bytes"]
     text = f"{available / 1e9:.1f} GB of {m['memory_bytes'] / 1e9:.1f} GB available"
     return _check(
         "memory",

@@ -17,6 +17,7 @@ import psutil
 
 from compliance.files import source_digest
 from harness.environments import ROOT
+from scenarios import counters
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Accelerator:
 
 
 def accelerators() -> list[Accelerator]:
-    """NVIDIA GPUs by NVML; empty where there is no driver."""
+    """The NVIDIA GPUs a worker may see (CUDA_VISIBLE_DEVICES), by NVML; empty where there is no driver. A cell runs on the first."""
     import pynvml
 
     try:
@@ -45,7 +46,7 @@ def accelerators() -> list[Accelerator]:
     except pynvml.NVMLError:
         return []
     try:
-        return [_accelerator(pynvml, pynvml.nvmlDeviceGetHandleByIndex(i)) for i in range(pynvml.nvmlDeviceGetCount())]
+        return [_accelerator(pynvml, handle) for handle in counters.visible_gpus(pynvml)]
     finally:
         pynvml.nvmlShutdown()
 
@@ -57,16 +58,17 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
         except nvml.NVMLError:
             return None
 
-    memory, cuda = nvml.nvmlDeviceGetMemoryInfo(handle), told(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    # A GPU that shares the machine's memory has none of its own to tell of.
+    memory, cuda = told(lambda: nvml.nvmlDeviceGetMemoryInfo(handle)), told(nvml.nvmlSystemGetCudaDriverVersion_v2)
     power_mw, mig = told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
     persistence = told(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
     held_by = told(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return Accelerator(
         _text(nvml.nvmlDeviceGetName(handle)),
-        int(memory.total),
+        int(memory.total) if memory else psutil.virtual_memory().total,
         _text(nvml.nvmlSystemGetDriverVersion()),
         cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
-        int(memory.used),
+        int(memory.used) if memory else None,
         told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
         told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
         power_mw and power_mw / 1000,
@@ -95,7 +97,7 @@ def describe() -> dict[str, Any]:
         "cores": psutil.cpu_count(logical=False),
         "threads": psutil.cpu_count(),
         "usable_threads": _usable(),
-        "frequency_mhz": round(frequency.max or frequency.current) if frequency else None,
+        "frequency_mhz": round(frequency.max) if frequency and frequency.max else None,
         "frequency_now_mhz": round(frequency.current) if frequency else None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "boost": _boost(),
@@ -119,7 +121,9 @@ def describe() -> dict[str, Any]:
 
 SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments")
 """What a figure depends on: a user's own file beside them does not make the tree dirty."""
-_VARIABLES = re.compile(r"(OMP|GOMP|KMP|MKL|OPENBLAS|XLA|JAX|TF|KERAS|TORCH|PYTORCH|CUDA|NVIDIA|NCCL|MALLOC)_|LD_PRELOAD$")
+_VARIABLES = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI)|KERAS|TORCH\w*?|PYTORCH|INDUCTOR|TRITON|CUDA|CUBLAS|CUDNN|NVIDIA|NCCL|MALLOC)_|LD_PRELOAD$"
+)
 
 
 _BUSY_LOAD_PER_THREAD = 0.5  # our own set-up (installing, the reference) leaves a load behind too

@@ -24,6 +24,7 @@ from harness.output import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
+_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options")
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,10 @@ def _measured(directory: Path) -> Measured:
         raise UsageError(f"pack {directory}: {fault}: measure it again")
     if record.get("mode") != _MODE:
         raise UsageError(f"pack {directory}: was measured in mode {record.get('mode')}; measure it with --mode {_MODE}")
-    return Measured(directory.resolve(), Cell(**record["cell"]))
+    try:
+        return Measured(directory.resolve(), Cell(**record["cell"]))
+    except (KeyError, TypeError):
+        raise UsageError(f"pack {directory}: record.json names no cell as this revision has them: measure it again") from None
 
 
 def _must_hold(run: Measured) -> None:
@@ -122,11 +126,14 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     taken: dict[str, tuple[Measured, Path]] = {}
     results: dict[str, Measured] = {}
     mappings: dict[str, dict[str, Any]] = {}
+    configurations: dict[str, Measured] = {}
     for run in runs:
         for path, name in _files(run):
+            if (place := _result(name)) and (first := configurations.setdefault(place.rpartition("/")[0], run)) is not run:
+                _must_be_one_configuration(place.rpartition("/")[0], first, run)
             if name.endswith(f"/{_MAPPING}"):
                 mappings.setdefault(name, {}).update(files.json_object(path))
-            elif (place := _result(name)) and results.setdefault(place, run) is not run:
+            elif place and results.setdefault(place, run) is not run:
                 raise UsageError(f"pack: {place} would be both {results[place]} and {run}: one system has one result there; leave one out")
             elif name in taken:
                 _must_agree(name, taken[name], (run, path))
@@ -152,6 +159,13 @@ def _result(name: str) -> str | None:
     """`<system>/<benchmark>/<scenario>` of a file of a result."""
     parts = name.split("/")
     return "/".join(parts[3:6]) if len(parts) > 6 and parts[2] == "results" else None
+
+
+def _must_be_one_configuration(place: str, first: Measured, second: Measured) -> None:
+    """Raises UsageError where one benchmark of a system was measured of different things in two scenarios; batch sizes may differ there."""
+    if differ := [key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)]:
+        told = ", ".join(f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ)
+        raise UsageError(f"pack: {place} would be of two configurations ({told}) in {first} and {second}: leave one out")
 
 
 def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured, Path]) -> None:

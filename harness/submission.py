@@ -99,14 +99,17 @@ def _slug(text: str) -> str:
 
 
 def measurements(record: dict[str, Any]) -> dict[str, str]:
-    source = "seeded random values" if record["digests"]["weights_source"] == "seeded" else "none is read"
+    sources = {"seeded": "seeded random values", "user": f"the user's {record['digests'].get('weights_folder')}", "none": "none is read"}
+    source = sources[record["digests"]["weights_source"]]
     precision = record["cell"]["precision"]
+    held = "float32" if precision == "tf32" else precision
+    products = "; matrix products in tf32" if precision == "tf32" else ""
     return {
         "input_data_types": "int32",
         "retraining": "no",
-        "weight_data_types": precision,
+        "weight_data_types": held,
         "starting_weights_filename": f"model.safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
-        "weight_transformations": f"cast to {precision} on loading; names and layouts mapped to the framework's own",
+        "weight_transformations": f"cast to {held} on loading; names and layouts mapped to the framework's own{products}",
     }
 
 
@@ -138,7 +141,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
         "host_networking": None,
         "host_networking_topology": None,
         "host_network_card_count": m["network_cards"],
-        "accelerators_per_node": len(gpus),
+        "accelerators_per_node": len(gpus[:1]),  # a cell runs on one, the first it may see
         "accelerator_model_name": gpus and gpus[0]["name"],
         "accelerator_memory_capacity": gpus and f"{gpus[0]['memory_bytes'] / 2**30:.0f} GiB",
         "accelerator_frequency": None,

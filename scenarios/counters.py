@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import Any
 
 POWERCAP = Path("/sys/class/powercap")
-# No package draws more: within range / this many watts a counter wraps at most once.
-_MOST_WATTS = 1000
+# Where a zone states no limit: no package draws more. Peaks pass a stated limit, which is one of an average over seconds.
+_MOST_WATTS, _PEAK = 1000.0, 1.5
 
 
 @dataclass(frozen=True)
 class Reading:
-    """`microjoules`: of each source since some moment of its own. `ranges`: where a counter starts again from 0."""
+    """`microjoules`: of each source since some moment of its own; `ranges`: where a counter starts again from 0; `wrap_s`: within so many
+    seconds it does so at most once."""
 
     at_ns: int
     microjoules: Mapping[str, int]
     ranges: Mapping[str, int]
     absent: Mapping[str, str]
+    wrap_s: Mapping[str, float] = field(default_factory=dict)
     clocks: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -41,13 +43,13 @@ class Energy:
 
 def read(device: str, powercap: Path = POWERCAP) -> Reading:
     """Every source this process may read. A few hundred microseconds; never raises."""
-    found, ranges, absent = _packages(powercap)
+    found, ranges, wrap_s, absent = _packages(powercap)
     clocks: dict[str, Any] = {}
     if device == "cuda":
         gpu, clocks, reason = _gpu()
         found |= gpu
         absent |= {"gpu": reason} if reason else {}
-    return Reading(time.monotonic_ns(), found, ranges, absent, clocks)
+    return Reading(time.monotonic_ns(), found, ranges, absent, wrap_s, clocks)
 
 
 def between(before: Reading, after: Reading) -> Energy:
@@ -56,8 +58,8 @@ def between(before: Reading, after: Reading) -> Energy:
     seconds = (after.at_ns - before.at_ns) / 1e9
     for source in before.microjoules.keys() & after.microjoules.keys():
         spent, span = after.microjoules[source] - before.microjoules[source], before.ranges.get(source)
-        if span and seconds * _MOST_WATTS * 1e6 > span:
-            absent[source] = f"the counter holds {span / 1e6:.0f} J and may have started again more than once in {seconds:.0f} s"
+        if seconds > before.wrap_s.get(source, seconds):
+            absent[source] = f"the counter holds {(span or 0) / 1e6:.0f} J and may have started again more than once in {seconds:.0f} s"
         elif spent < 0 and not span:
             absent[source] = "the counter was set back"
         else:
@@ -65,14 +67,15 @@ def between(before: Reading, after: Reading) -> Energy:
     return Energy(joules, absent, tuple(c for c in (before.clocks, after.clocks) if c))
 
 
-def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str, str]]:
-    """Zones `intel-rapl:N` are packages; AMD's have the same name. Their subzones are parts of them and are left out."""
-    found, ranges, absent = {}, {}, {}
-    for zone in sorted(p for p in powercap.glob("intel-rapl:*") if p.name.count(":") == 1):
-        name = f"cpu {_text(zone / 'name') or zone.name}"
+def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
+    """Zones `intel-rapl:N` named package-N; AMD's are called the same. Subzones are parts of them, and psys the platform around them."""
+    found, ranges, wrap_s, absent = {}, {}, {}, {}
+    for zone in sorted(p for p in powercap.glob("intel-rapl:*") if _text(p / "name").startswith("package")):
+        name = f"cpu {_text(zone / 'name')}"
         try:
             found[name] = int((zone / "energy_uj").read_text(encoding="ascii"))
             ranges[name] = int((zone / "max_energy_range_uj").read_text(encoding="ascii"))
+            wrap_s[name] = ranges[name] / 1e6 / _most_watts(zone)
         except PermissionError:
             absent[name] = f"{zone / 'energy_uj'} is readable by root only (sudo chmod a+r {zone}/energy_uj)"
         except (OSError, ValueError) as e:
@@ -81,7 +84,14 @@ def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str,
             found.pop(name, None)
     if not found and not absent:
         absent["cpu"] = "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
-    return found, ranges, absent
+    return found, ranges, wrap_s, absent
+
+
+def _most_watts(zone: Path) -> float:
+    """Of the limits the zone states, the highest, with room for peaks."""
+    told = [_text(p) for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw") for p in zone.glob(pattern)]
+    limits = [int(text) / 1e6 for text in told if text.isdigit() and int(text)]
+    return _PEAK * max(limits) if limits else _MOST_WATTS
 
 
 def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
@@ -95,7 +105,13 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
     except nvml.NVMLError as e:
         return {}, {}, f"NVML: {e}"
     try:
-        handle = _visible(nvml)
+        visible = visible_gpus(nvml)
+        if not visible:
+            return {}, {}, "CUDA_VISIBLE_DEVICES names no GPU"
+        handle = visible[0]
+        with suppress(nvml.NVMLError):
+            if nvml.nvmlDeviceGetMigMode(handle)[0]:
+                return {}, _clocks(nvml, handle), "MIG is on: the counter is the whole GPU's, not the slice's"
         return {"gpu": int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1000}, _clocks(nvml, handle), ""
     except (nvml.NVMLError, ValueError) as e:
         return {}, {}, f"NVML: {e}"
@@ -103,12 +119,19 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
         nvml.nvmlShutdown()
 
 
-def _visible(nvml: Any) -> Any:
-    """NVML counts the machine's GPUs, frameworks those of CUDA_VISIBLE_DEVICES. Raises ValueError for a slice of a GPU."""
-    first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip() or "0"
-    if first.startswith("MIG-"):
-        raise ValueError("a MIG slice has no energy counter of its own")
-    return nvml.nvmlDeviceGetHandleByUUID(first) if first.startswith("GPU-") else nvml.nvmlDeviceGetHandleByIndex(int(first))
+def visible_gpus(nvml: Any) -> list[Any]:
+    """NVML's handles of the GPUs a framework may see, in its order: NVML counts all of the machine's, by their place on the bus (which
+    workers are told to do too, by CUDA_DEVICE_ORDER). As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+    found = []
+    for entry in (e.strip() for e in named.split(",") if e.strip()):
+        try:
+            found.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)) if entry.isdigit() else nvml.nvmlDeviceGetHandleByUUID(entry))
+        except nvml.NVMLError:
+            break
+    return found
 
 
 def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:

@@ -31,7 +31,11 @@ def responder(heartbeat: Heartbeat, answered: Answered, dry: bool = False) -> Ca
 
     def complete(ids: Sequence[int], payload: Payload) -> None:
         rows, lengths = payload
-        count, start, stride = len(ids), _address(rows), rows.nbytes // len(rows)
+        count, given = len(ids), len(rows)
+        stride = rows.nbytes // given if given else 0
+        if given < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
+            raise ValueError(f"the SUT answered {given} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
+        start = _address(rows)
         if lengths is None:
             send(list(map(response, ids, range(start, start + count * stride, stride), repeat(stride))))
             answered.payload_bytes += count * stride

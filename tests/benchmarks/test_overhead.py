@@ -23,6 +23,12 @@ def test_the_ratio_to_a_bare_loop_is_near_one_where_the_work_is_long(tmp_path):
     assert len(re.findall(FIGURE, row)) == 3, row
 
 
-def test_a_cell_that_does_not_run_is_said_in_its_row(tmp_path):
-    row = overhead._ratio_row(tmp_path / "row", ("--sut", "nothing"), "nothing", 0.99, argparse.Namespace(rounds=1, seconds=0.5))
-    assert "not measured: error" in row
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        (("--sut", "nothing"), "not measured: error"),
+        ((*overhead._TURNS[0][0], "--sut-option", "wrong=zero-position"), "not measured: invalid"),
+    ],
+)
+def test_a_cell_that_does_not_run_is_said_in_its_row(tmp_path, cell, words):
+    assert words in overhead._ratio_row(tmp_path / "row", cell, "a name", 0.99, argparse.Namespace(rounds=1, seconds=0.5))

@@ -93,6 +93,26 @@ def test_two_batch_sizes_of_one_benchmark_are_refused(measured, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("key", pack._CONFIGURATION)
+def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_differs(measured, tmp_path, key):
+    one = pack._measured(measured("single"))
+    shutil.copytree(one.directory, tmp_path / "copy")
+    place = next((tmp_path / "copy").glob("open/*/results/*/bert-tiny/SingleStream"))
+    place.rename(place.with_name("Offline"))
+    other = pack.Measured(tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **{key: "another"}))
+    with pytest.raises(UsageError, match=f"two configurations .{key} "):
+        pack._merged([one, other])
+
+
+@pytest.mark.parametrize("cell", [None, [], {"sut": "mock"}])
+def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
+    shutil.copytree(measured("single"), tmp_path / "copy")
+    record = json.loads((tmp_path / "copy" / "record.json").read_text()) | {"cell": cell}
+    (tmp_path / "copy" / "record.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match="measure it again"):
+        pack.pack([tmp_path / "copy"], tmp_path / "out")
+
+
 def changed(directory: Path, target: Path, pattern: str, old: str, new: str) -> Path:
     """A copy with one text replaced in the files of a pattern."""
     shutil.copytree(directory, target)

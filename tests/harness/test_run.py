@@ -80,6 +80,21 @@ def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
     assert request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3")).device == "cuda"
 
 
+def test_the_variables_that_change_figures_are_recorded_and_no_others(monkeypatch):
+    wanted = (
+        "OMP_NUM_THREADS",
+        "TORCHINDUCTOR_MAX_AUTOTUNE",
+        "TORCHDYNAMO_DISABLE",
+        "ONEDNN_DEFAULT_FPMATH_MODE",
+        "TF_ENABLE_ONEDNN_OPTS",
+        "LD_PRELOAD",
+    )
+    for name in (*wanted, "TF_CLI_CONFIG_FILE", "HOME_OMP_"):
+        monkeypatch.setenv(name, "1")
+    assert set(plan.machine.variables()) >= set(wanted)
+    assert not {"TF_CLI_CONFIG_FILE", "HOME_OMP_"} & set(plan.machine.variables())
+
+
 @pytest.mark.parametrize("sut", [name for name, spec in SUTS.items() if "cuda" in spec.devices])
 def test_an_accelerator_is_used_where_there_is_one(tmp_path, monkeypatch, sut):
     monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
