@@ -130,7 +130,7 @@ def _ineligible(s: Subject) -> Iterator[str]:
         yield "its inputs are synthetic"
     if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
         yield "its weights are random"
-    if (size := s.recorded("cell", "size")) and size != "full":
+    if (size := s.recorded("cell", "size")) and size not in ("full", "own"):
         yield f"the model is the {size} one"
     if s.recorded("cell", "sut") == "mock":
         yield "the SUT is a mock"

@@ -17,12 +17,14 @@ UV = Path(sysconfig.get_path("scripts")) / "uv"
 # keras-hub asks for tensorflow-text, which brings the full TensorFlow; no backend needs the former, and the full TensorFlow is wanted
 # only where an environment's .in file names it.
 NEVER = "{} ; sys_platform == 'never'\n"
+# tokenizers asks for it to download from the hub, which the harness never does: a dozen packages less.
+NEVER_IN = {"core": ("huggingface-hub",)}
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
 def _overrides(name: str) -> str:
     wanted = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
-    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if wanted else ("tensorflow",))))
+    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if wanted else ("tensorflow",)), *NEVER_IN.get(name, ())))
 
 
 def _blocks(text: str) -> list[str]:
@@ -31,6 +33,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _kept(block: str, cpu: bool) -> str:
+    block = block.replace(" or sys_platform == 'never'", "", 1)  # wanted by another too, on some Python or system
     if "sys_platform == 'never'" in block.split("\n", 1)[0] or (cpu and CUDA_ONLY.match(block)):
         return ""
     if block.startswith("torch=="):

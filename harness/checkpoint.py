@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,6 +19,7 @@ import numpy as np
 from harness.errors import EnvironmentFailure
 from harness.locks import held
 from harness.models import Model, Size, Tensor
+from harness.weights import INDEX, Folder
 
 _FORMAT, _SEED = 1, 20240611
 _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
@@ -29,7 +30,8 @@ _DIGEST = "digest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`path`: folder with config.json and model.safetensors; `digest`: sha256 of the two, one after the other, hex."""
+    """`path`: folder with config.json and model.safetensors, or the files its index names; `digest`: sha256 of all of them, one after the
+    other, hex."""
 
     path: Path
     digest: str
@@ -57,6 +59,37 @@ def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = l
         return _make(path, size, recipe)
 
 
+def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
+    """A user's own weights: a folder of links to its files and the config.json as `weights.look` completed it.
+
+    The digest is that of the user's own files, config.json first, then the weights in the order of their names: read whole each time, for
+    a size and a date prove nothing.
+    """
+    digest = _sha256([folder.path / name for name in ("config.json", *folder.files)])
+    config = json.dumps(folder.size.config, indent=1) + "\n"
+    links = {name: folder.path.resolve() / name for name in (*folder.files, *([INDEX] if folder.index else []))}
+    told = {"config": config, "links": {name: str(target) for name, target in links.items()}}
+    key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
+    path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with held(path.with_name(path.name + ".lock"), lambda: None):
+        if not _linked(path, config, links):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir()
+            for name, target in links.items():
+                (path / name).symlink_to(target)
+            (path / "config.json").write_text(config, encoding="utf-8")
+    return Checkpoint(path, digest, folder.size.parameters, sum((folder.path / name).stat().st_size for name in folder.files))
+
+
+def _linked(path: Path, config: str, links: Mapping[str, Path]) -> bool:
+    """Whether the folder holds just this: what lies there may have been half made, or changed by hand."""
+    if not path.is_dir() or {p.name for p in path.iterdir()} != {"config.json", *links}:
+        return False
+    same = (path / "config.json").read_text(encoding="utf-8") == config
+    return same and all((path / name).is_symlink() and (path / name).readlink() == target for name, target in links.items())
+
+
 def _recipe(model: Model, size: Size) -> dict[str, Any]:
     """Everything that decides the files' bytes."""
     config = {"architectures": [model.classes["transformers"]], **size.config, "dtype": size.precision}
@@ -76,9 +109,13 @@ def _finished(path: Path) -> Checkpoint | None:
 
 def _digest(path: Path) -> str:
     """sha256 of config.json followed by model.safetensors: both decide the answers."""
+    return _sha256([path / name for name in ("config.json", "model.safetensors")])
+
+
+def _sha256(files: Iterable[Path]) -> str:
     total = hashlib.sha256()
-    for name in ("config.json", "model.safetensors"):
-        with (path / name).open("rb") as f:
+    for file in files:
+        with file.open("rb") as f:
             while chunk := f.read(1 << 24):
                 total.update(chunk)
     return total.hexdigest()

@@ -102,6 +102,7 @@ def _run(arguments: list[str]) -> int:
         out=flags.out.absolute(),
         cache=flags.cache.absolute(),
         python=flags.python and flags.python.absolute(),
+        weights_folder=flags.weights and flags.weights.absolute(),
         load_seconds=flags.load_seconds,
         submitter=_submitter(flags.submitter),
         options=_options(flags.sut, flags.sut_option),
@@ -254,7 +255,7 @@ def _run_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--sut", required=True, help="framework + backend + execution, such as keras3-jax (see list)")
     add("--scenario", required=True, help="Offline (throughput) or SingleStream (latency)")
-    add("--model", required=True, help="bert, mistral (see list)")
+    add("--model", required=True, help="bert, gemma, mistral (see list)")
     add(
         "--mode",
         default="quick",
@@ -269,6 +270,12 @@ def _run_parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FILE",
         help="your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
+    )
+    add(
+        "--weights",
+        type=Path,
+        metavar="DIR",
+        help="your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
     )
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
     add("--load-seconds", type=float, metavar="S", help="length of a quick performance test (default 10)")

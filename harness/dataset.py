@@ -15,6 +15,7 @@ import numpy as np
 from harness import tokenizer
 from harness.errors import UsageError
 from harness.models import Model, Size
+from harness.tokenizer import Tokenizer
 
 _SEED = 20240611
 Arrays = dict[str, np.ndarray]
@@ -100,14 +101,20 @@ def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
     return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
 
 
-def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache: Path) -> Inputs:
-    """Write the inputs of a cell under cache/inputs/, named by their content. `samples` counts where there is no data set."""
+def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache: Path, own: Tokenizer | None = None) -> Inputs:
+    """Write the inputs of a cell under cache/inputs/, named by their content.
+
+    Args:
+        samples: how many, where there is no data set.
+        own: of the user's weights, if they have one.
+    """
+    reader = own or tokenizer.of_bytes(closing=model.task == "predict")
     notes: tuple[str, ...] = ()
     if dataset is None:
         arrays = _synthetic(model, size, samples, stream=0)
     else:
         prompts, notes = read(dataset)
-        arrays = _encode(model, size, prompts, dataset)
+        arrays = _encode(model, size, prompts, dataset, reader)
     if model.task == "predict":
         twin, warmup_rows, config = _synthetic_like(arrays, size), 1, {}
     else:
@@ -121,7 +128,9 @@ def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache:
     new = float(arrays["max_new_tokens"].mean()) if "max_new_tokens" in arrays else None
     if dataset is not None:
         lengths = arrays["prompt_length"] if "prompt_length" in arrays else arrays["attention_mask"].sum(1)
-        notes = (f"{dataset.name}: {len(lengths)} prompts of {lengths.min()} to {lengths.max()} tokens (bytes and their marks)", *notes)
+        notes = (f"{dataset.name}: {len(lengths)} prompts of {lengths.min()} to {lengths.max()} tokens ({reader.name})", *notes)
+        if size.name == "own" and own is None:
+            notes = (*notes, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing")
     return Inputs(paths[0], paths[1], warmup_rows, digest, len(arrays["input_ids"]), config, new, notes)
 
 
@@ -137,26 +146,33 @@ def _synthetic(model: Model, size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
-    return np.random.default_rng([_SEED, stream]).integers(3, size.config["vocab_size"], shape).astype(np.int32)
+    usual = np.setdiff1d(np.arange(size.config["vocab_size"]), size.special_ids)
+    return usual[np.random.default_rng([_SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
 
 
-def _encode(model: Model, size: Size, prompts: Sequence[Prompt], path: Path) -> Arrays:
-    if size.config["vocab_size"] < tokenizer.VOCABULARY:
+def _encode(model: Model, size: Size, prompts: Sequence[Prompt], path: Path, reader: Tokenizer) -> Arrays:
+    if size.config["vocab_size"] < reader.vocabulary:
         raise UsageError(
-            f"--dataset: the byte-level tokenizer needs a vocabulary of {tokenizer.VOCABULARY}; {model.name} {size.name} has "
-            f"{size.config['vocab_size']}"
+            f"--dataset: the byte-level tokenizer needs a vocabulary of {reader.vocabulary}; {model.name} {size.name} has "
+            f"{size.config['vocab_size']}: put a tokenizer.json into the folder of the weights"
         )
-    closing = [tokenizer.END] if model.task == "predict" else []
-    rows = [[tokenizer.BEGIN, *tokenizer.encode(p.text), *closing] for p in prompts]
+    rows = [reader.encode(p.text) for p in prompts]
+    if empty := next((p for p, row in zip(prompts, rows, strict=True) if not row), None):
+        raise UsageError(f"{path}:{empty.line}: {reader.name} makes no token of this prompt: leave it out")
     new = [p.max_new_tokens or size.new_tokens for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
         _check_length(model, size, prompt, len(row), count, path)
     width = size.sequence_length or max(map(len, rows))
-    ids = np.array([row + [tokenizer.PAD] * (width - len(row)) for row in rows], np.int32)
+    pad = _pad_id(size)
+    ids = np.array([row + [pad] * (width - len(row)) for row in rows], np.int32)
     lengths = np.array([len(row) for row in rows], np.int32)
     if model.task == "predict":
         return {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
     return {"input_ids": ids, "prompt_length": lengths, "max_new_tokens": np.array(new, np.int32)}
+
+
+def _pad_id(size: Size) -> int:
+    return pad if isinstance(pad := size.config.get("pad_token_id"), int) and 0 <= pad < size.config["vocab_size"] else tokenizer.PAD
 
 
 def _check_length(model: Model, size: Size, prompt: Prompt, length: int, new: int, path: Path) -> None:

@@ -75,7 +75,8 @@ def planned(request: Request, prompts: int | None, refused: str | None, no_refer
         "samples": request.samples if prompts is None else prompts,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
-        "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB",
+        "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
+        + (f", of {request.weights.path}" if request.weights else ""),
         "environments_to_make": ", ".join(missing) or "none",
         "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
         "refused": refused or "no",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import rules
-from harness import dataset, machine, models
+from harness import dataset, machine, models, weights
 from harness.environments import LOCKS
 from harness.errors import UsageError
 from harness.models import Model, Size
@@ -58,6 +58,7 @@ class Request:
     dataset: Path | None = None
     python: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    weights: weights.Folder | None = None
     reasons: tuple[str, ...] = ()
 
     @property
@@ -111,6 +112,7 @@ def resolve(
     submitter: str,
     options: Mapping[str, Any],
     command: str,
+    weights_folder: Path | None = None,
 ) -> Request:
     """Raises UsageError where the flags ask for what cannot be."""
     spec, known, reasons = SUTS[sut], models.load(model), []
@@ -122,10 +124,14 @@ def resolve(
         raise UsageError(f"--device {device}: {sut} runs on {' or '.join(spec.devices)}")
     if device == "cuda" and not gpus:
         raise UsageError("--device cuda: no NVIDIA driver answers on this machine (./run.sh doctor); --device cpu runs")
-    if size is None:
+    own = _own_weights(weights_folder, known, size)
+    if own:
+        size = own.size.name
+        reasons += own.notes
+    elif size is None:
         size, why = _default_size(known, device, gpus)
         reasons.append(why)
-    chosen = dataset.with_sequence_length(known, known.sizes[size], seq_len)
+    chosen = dataset.with_sequence_length(known, own.size if own else known.sizes[size], seq_len)
     if precision is None:
         precision = chosen.precision if chosen.precision in spec.precisions else spec.precisions[0]
         if precision != chosen.precision:
@@ -161,8 +167,17 @@ def resolve(
         dataset_file,
         python,
         options,
+        own,
         tuple(reasons),
     )
+
+
+def _own_weights(folder: Path | None, model: Model, size: str | None) -> weights.Folder | None:
+    if folder is None:
+        return None
+    if size is not None:
+        raise UsageError(f"--weights {folder}: its config.json decides the size; leave --size {size} out")
+    return weights.look(folder, model)
 
 
 def _check_load_seconds(load_seconds: float | None, mode: str) -> None:
@@ -209,7 +224,8 @@ def memory_shortage(request: Request, precision: str) -> str | None:
     need, available = request.size.weight_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
     if available is None or need <= available:
         return None
+    advice = "smaller weights" if request.weights else "a smaller --size"
     return (
         f"{request.model.name} {request.size.name} in {precision} needs about {need / 1e9:.1f} GB of memory and "
-        f"{available / 1e9:.1f} GB are available: choose a smaller --size, or a machine that holds it"
+        f"{available / 1e9:.1f} GB are available: choose {advice}, or a machine that holds it"
     )

@@ -55,6 +55,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
         rows,
         teacher.TOP,
         locks,
+        *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.cache / "references" / f"{request.benchmark}-{key}"

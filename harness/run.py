@@ -47,11 +47,10 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     setup: dict[str, float] = {}
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
-        inputs = dataset.prepare(request.model, request.size, request.samples, request.dataset, request.cache)
+        own_tokenizer = request.weights.tokenizer if request.weights else None
+        inputs = dataset.prepare(request.model, request.size, request.samples, request.dataset, request.cache, own_tokenizer)
     with _timed(setup, "checkpoint"):
-        weights = (
-            checkpoint.ensure(request.model, request.size, request.cache, reporter.say) if request.spec.reads_weights else checkpoint.NONE
-        )
+        weights = _weights(request, reporter)
     with _timed(setup, "reference"):
         known = reference.ensure(
             request,
@@ -182,6 +181,20 @@ def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded")
     )
 
 
+def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
+    if not request.spec.reads_weights:
+        return checkpoint.NONE
+    if request.weights:
+        return checkpoint.of_folder(request.weights, request.model, request.cache)
+    return checkpoint.ensure(request.model, request.size, request.cache, reporter.say)
+
+
+def _weights_source(request: Request) -> str:
+    if not request.spec.reads_weights:
+        return "none"
+    return "user" if request.weights else "seeded"
+
+
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.python and name != "core":
         found = environments.adopt(request.python, name, request.rules.round, request.device)
@@ -286,7 +299,8 @@ def _record(
         "accuracy": judged | ({"reason": known.reason} if known.reason else {}),
         "digests": {
             "weights": weights.digest,
-            "weights_source": "seeded" if request.spec.reads_weights else "none",
+            "weights_source": _weights_source(request),
+            "weights_folder": str(request.weights.path) if request.weights and request.spec.reads_weights else None,
             "inputs": inputs.digest,
             "reference": known.digest,
         },

@@ -1,15 +1,37 @@
-"""A lossless byte-level tokenizer, for where the user brings none: every UTF-8 text is its bytes, and back.
+"""Text → ids: the tokenizer of a user's folder, or, where there is none, a lossless byte-level one.
 
-ids: 0 padding, 1 beginning, 2 end, then byte + 3, as ByT5 has it (Xue et al. 2021, "ByT5: Towards a token-free future", section 3.1).
+The byte-level one's ids: 0 padding, 1 beginning, 2 end, then byte + 3, as ByT5 has it (Xue et al. 2021, "ByT5: Towards a token-free
+future", section 3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
 
 PAD, BEGIN, END = 0, 1, 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Attributes:
+    name: the file it is of, for notes and messages.
+    vocabulary: one more than its largest id.
+    special: ids that mean no text.
+    encode: text → ids with the marks (beginning, end) that this tokenizer itself adds.
+    """
+
+    name: str
+    vocabulary: int
+    special: tuple[int, ...]
+    encode: Callable[[str], list[int]]
 
 
 def encode(text: str) -> list[int]:
@@ -19,3 +41,73 @@ def encode(text: str) -> list[int]:
 def decode(ids: Iterable[int]) -> str:
     """Special and other ids are left out; bytes that are no UTF-8 become U+FFFD (a model may well generate such)."""
     return bytes(i - _OFFSET for i in ids if _OFFSET <= i < VOCABULARY).decode("utf-8", errors="replace")
+
+
+def of_bytes(closing: bool) -> Tokenizer:
+    """`closing`: with the end mark, for a model that predicts."""
+    return Tokenizer(
+        "bytes and their marks", VOCABULARY, (PAD, BEGIN, END), lambda text: [BEGIN, *encode(text), *([END] if closing else [])]
+    )
+
+
+def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
+    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt; None: the folder has no tokenizer.
+
+    Args:
+        adds: whether the family's tokenizer.model adds "beginning" and "end" where tokenizer_config.json does not say.
+
+    Raises UsageError where a file cannot be read.
+    """
+    for name, read in (("tokenizer.json", _json), ("tokenizer.model", _sentencepiece), ("vocab.txt", _wordpiece)):
+        if (path / name).is_file():
+            try:
+                return read(path / name, _settings(path), adds)
+            except Exception as e:  # noqa: BLE001  both libraries raise bare Exception and RuntimeError for a file they cannot read
+                raise UsageError(
+                    f"--weights {path}: {name} is not a tokenizer ({str(e).strip().splitlines()[0]}): download it again"
+                ) from None
+    return None
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    file = path / "tokenizer_config.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+    """Its post-processor adds the marks. Truncation and padding, which it may carry too, are ours to refuse and to do."""
+    from tokenizers import Tokenizer as Reader
+
+    reader = Reader.from_file(str(file))
+    reader.no_truncation()
+    reader.no_padding()
+    special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
+    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids))
+
+
+def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+    from tokenizers import BertWordPieceTokenizer
+
+    reader = BertWordPieceTokenizer(
+        str(file),
+        lowercase=settings.get("do_lower_case", True),
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+    )
+    special = [reader.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if reader.token_to_id(t) is not None]
+    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids))
+
+
+def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+    from sentencepiece import SentencePieceProcessor
+
+    reader = SentencePieceProcessor(model_file=str(file))
+    before = [reader.bos_id()] if settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0 else []
+    after = [reader.eos_id()] if settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0 else []
+    special = [i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)]
+    return Tokenizer(file.name, reader.vocab_size(), tuple(special), lambda text: [*before, *reader.encode(text), *after])
+
+
+def _vocabulary(reader: Any) -> int:
+    """Not the count of its tokens: their ids may have gaps."""
+    return 1 + max(reader.get_vocab(with_added_tokens=True).values())

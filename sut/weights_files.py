@@ -29,5 +29,6 @@ def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]
     """The same in parts of its first axis, so that one larger than the memory can be looked at."""
     with safe_open(file_of(folder, name), framework="np") as f:
         part = f.get_slice(name)
-        for start in range(0, part.get_shape()[0], at_a_time):
-            yield part[start : start + at_a_time]
+        count = part.get_shape()[0]
+        for start in range(0, count, at_a_time):
+            yield part[start : min(start + at_a_time, count)]

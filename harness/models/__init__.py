@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Size:
     sequence_length: predict; 0 else. prompt_length, new_tokens: generate; 0 else.
     config: exactly what stands in the checkpoint's config.json.
     tensors: the checkpoint, in file order.
+    special_ids: ids that mean no text; synthetic inputs hold none of them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Size:
     sequence_length: int = 0
     prompt_length: int = 0
     new_tokens: int = 0
+    special_ids: tuple[int, ...] = (0, 1, 2)
 
     @cached_property
     def parameters(self) -> int:
@@ -72,6 +74,27 @@ class Size:
     def weight_bytes(self, precision: str) -> int:
         """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""
         return self.parameters * _ITEM_BYTES[precision]
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a user's own folder (`--weights`) may be, beyond a table that fits.
+
+    Attributes:
+        defaults: what Transformers takes where config.json is silent.
+        only: key of config.json → the values every SUT can compute with.
+        renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
+        ignored: ends of the names of tensors that hold no parameter.
+        tied: name of a tensor that may be left out → the one it must equal.
+        adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
+    """
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    tied: Mapping[str, str] = field(default_factory=dict)
+    adds: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,6 +108,7 @@ class Model:
     score: function of compliance.accuracy: `logits` or `tokens`.
     tolerance: precision → its named limits.
     logits_rows: rows whose teacher-forced logits are compared (generate).
+    config: what stands in every size's config.json.
     """
 
     name: str
@@ -98,6 +122,20 @@ class Model:
     logits_rows: int
     sizes: Mapping[str, Size]
     weights: tuple[Weight, ...]
+    config: Mapping[str, Any]
+    own: Own
+
+    @property
+    def dimensions(self) -> frozenset[str]:
+        """The configuration keys its weight table's shapes are made of, and the number of layers."""
+        return frozenset(key for w in self.weights for axis in w.shape for key in axis.split("*")) | {"num_hidden_layers"}
+
+    def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        """The checkpoint of a configuration, in file order.
+
+        Row by row of the table, all layers of a row together: no reader depends on the order, and the streamed file needs no second pass.
+        """
+        return _tensors(self.weights, config)
 
 
 def names() -> list[str]:
@@ -124,15 +162,24 @@ def load(name: str) -> Model:
         answer.get("logits_rows", 0),
         sizes,
         weights,
+        data["config"],
+        _own(data.get("own", {})),
     )
+
+
+def _own(data: Mapping[str, Any]) -> Own:
+    only = {key: tuple(values) for key, values in data.get("only", {}).items()}
+    return Own(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
 
 
 def _size(name: str, data: dict[str, Any], common: Mapping[str, Any], weights: Sequence[Weight]) -> Size:
     config = {**common, **data.pop("config")}
+    return Size(name=name, config=config, tensors=_tensors(weights, config), **data)
+
+
+def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
     layers = range(config["num_hidden_layers"])
-    # Row by row of the table, all layers of a row together: no reader depends on the order, and the streamed file needs no second pass.
-    tensors = tuple(_tensor(w, n, config) for w in weights for n in (layers if "{layer}" in w.name else layers[:1]))
-    return Size(name=name, config=config, tensors=tensors, **data)
+    return tuple(_tensor(w, n, config) for w in weights for n in (layers if "{layer}" in w.name else layers[:1]))
 
 
 def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:

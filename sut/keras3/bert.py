@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from safetensors import safe_open
 
+from sut import weights_files
 from sut.contract import Batch, Evidence, Workload
-from sut.keras3 import runtime
+from sut.keras3 import exact, runtime
 
 
 class Classifier:
@@ -41,8 +41,11 @@ class Classifier:
 
 def load(workload: Workload) -> Classifier:
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
-    with safe_open(workload.checkpoint / "model.safetensors", framework="np") as weights:
-        # KerasHub's converter stops at the backbone.
-        model.output_dense.set_weights([weights.get_tensor("classifier.weight").T, weights.get_tensor("classifier.bias")])
+    # KerasHub's converter stops at the backbone.
+    model.output_dense.set_weights(
+        [weights_files.tensor(workload.checkpoint, f"classifier.{name}").T for name in ("weight", "bias")]  # a bias is its own transpose
+    )
+    if workload.config["model"]["hidden_act"] == "gelu":
+        exact.gelu(model)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
     return Classifier(model, workload)

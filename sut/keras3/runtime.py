@@ -11,6 +11,7 @@ import keras_hub
 
 from sut import precision
 from sut.contract import Evidence, Unsupported, Workload
+from sut.keras3 import exact
 
 _BITS = {"float32": 32, "bfloat16": 16}
 backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
@@ -34,7 +35,8 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
-    model = kind.from_preset(str(workload.checkpoint), preprocessor=None, dtype=dtype, **arguments)
+    with exact.tensors():
+        model = kind.from_preset(str(workload.checkpoint), preprocessor=None, dtype=dtype, **arguments)
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
     return model
 

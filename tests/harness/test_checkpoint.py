@@ -14,7 +14,7 @@ from safetensors.numpy import load_file
 from harness import checkpoint, models
 from harness.errors import EnvironmentFailure
 
-BERT, MISTRAL = models.load("bert"), models.load("mistral")
+BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
 
 
@@ -22,7 +22,7 @@ def file_of(found: checkpoint.Checkpoint) -> Path:
     return found.path / "model.safetensors"
 
 
-@pytest.mark.parametrize("model", [BERT, MISTRAL], ids=lambda m: m.name)
+@pytest.mark.parametrize("model", [BERT, GEMMA, MISTRAL], ids=lambda m: m.name)
 def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     size = model.sizes["tiny"]
     found = checkpoint.ensure(model, size, tmp_path)
@@ -39,6 +39,12 @@ def test_values_have_the_mean_and_spread_of_the_table(tmp_path):
         margin = 6 * t.std / np.sqrt(tensors[t.name].size)
         assert abs(tensors[t.name].mean() - t.mean) < margin
         assert abs(tensors[t.name].std() - t.std) < margin
+
+
+def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
+    """1 + w: as many negative as positive factors, so that no token's own logit is the square of its embedding."""
+    factors = 1 + load_file(file_of(checkpoint.ensure(GEMMA, GEMMA.sizes["tiny"], tmp_path)))["model.norm.weight"]
+    assert abs(factors.mean()) < 0.3 < factors.std()
 
 
 @pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda s: s.precision)

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -124,6 +125,43 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
     assert arrays["input_ids"].shape == (2, 32)
     assert arrays["attention_mask"].sum(1).tolist() == [7, 17]
     assert twin["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
+
+
+OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())])
+
+
+def own_size(model, **config):
+    tiny = model.sizes["tiny"]
+    return replace(tiny, name="own", special_ids=(0, 11), config={**tiny.config, "vocab_size": 12, **config})
+
+
+def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("a bb ccc\n\ndddd")
+    found = dataset.prepare(BERT, own_size(BERT, pad_token_id=9), 8, path, tmp_path / "cache", OWN)
+    with np.load(found.path) as f:
+        assert f["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
+        assert f["attention_mask"].sum(1).tolist() == [4, 2]
+    assert found.notes == ("text: 2 prompts of 2 to 4 tokens (tokenizer.json)",)
+
+
+def test_weights_without_a_tokenizer_read_bytes_and_say_so(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("ab")
+    found = dataset.prepare(MISTRAL, own_size(MISTRAL, vocab_size=259), 8, path, tmp_path / "cache")
+    with np.load(found.path) as f:
+        assert f["input_ids"].tolist() == [[1, 100, 101]]
+    assert found.notes[1].startswith("the weights bring no tokenizer, so each byte is a token")
+    with pytest.raises(UsageError, match="needs a vocabulary of 259; mistral own has 12: put a tokenizer.json into"):
+        dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache")
+
+
+def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "a"}\n{"prompt": " "}\n')
+    silent = replace(OWN, encode=lambda text: [len(word) for word in text.split()])
+    with pytest.raises(UsageError, match=r"rows.jsonl:2: tokenizer.json makes no token of this prompt"):
+        dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache", silent)
 
 
 @pytest.mark.parametrize(

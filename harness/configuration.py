@@ -1,0 +1,104 @@
+"""config.json of a user's own folder: checked against what the model's SUTs can compute, and every default of Transformers written out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness import models
+from harness.errors import UsageError
+from harness.models import Model
+
+# Of no meaning to the weights, and able to change what one library does with them.
+_DROPPED = ("auto_map", "_name_or_path", "transformers_version", "torch_dtype", "attn_implementation", "_attn_implementation")
+
+
+def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
+    """→ (what the SUTs shall read, notes). Raises UsageError with one sentence for what does not fit."""
+    config = _load(path)
+    _check_kind(path, model, config)
+    if "quantization_config" in config:
+        raise UsageError(
+            f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
+        )
+    config = {**model.own.defaults, **_rope(path, config)}
+    _derive(config, model)
+    _check_dimensions(path, model, config)
+    for key, accepted in model.own.only.items():
+        if (value := config.get(key)) is not None and value not in accepted:
+            there = " or ".join(json.dumps(a) for a in accepted)
+            raise UsageError(
+                f"--weights {path}: config.json says {key} {json.dumps(value)}, and {model.name} here is computed with {there} only: "
+                "not every SUT has another"
+            )
+    config["dtype"] = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
+    notes = ["config.json asks for code of its own (auto_map), which is not run"] if "auto_map" in config else []
+    kept = {k: v for k, v in config.items() if k not in _DROPPED}
+    return {**kept, "architectures": [model.classes["transformers"]]}, notes
+
+
+def _load(path: Path) -> dict[str, Any]:
+    file = path / "config.json"
+    if not file.is_file():
+        raise UsageError(f"--weights {path}: there is no config.json in it; give the folder that save_pretrained wrote")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise UsageError(f"--weights {path}: config.json is not JSON ({e}): download or save it again") from None
+    if not isinstance(found, dict):
+        raise UsageError(f"--weights {path}: config.json is not a JSON object: give the folder that save_pretrained wrote")
+    return found
+
+
+def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+    kind, wanted = config.get("model_type"), model.config["model_type"]
+    if kind != wanted:
+        other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
+        advice = f"--model {other}" if other else f"there are {', '.join(models.names())}"
+        raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {wanted}: {advice}")
+    named, own = config.get("architectures"), model.classes["transformers"]
+    if named and own not in named:
+        raise UsageError(
+            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {own}: a head it lacks must be trained first; "
+            f"{own}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
+        )
+
+
+def _rope(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Both spellings, today's `rope_parameters` and yesterday's `rope_scaling` beside `rope_theta`, become `rope_theta` alone."""
+    rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
+    given = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
+    kind = given.pop("rope_type", given.pop("type", "default"))
+    given.pop("type", None)
+    theta = given.pop("rope_theta", None)
+    if kind != "default" or given:
+        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and not every SUT can: it is not served")
+    return rest if theta is None else {**rest, "rope_theta": theta}
+
+
+def _derive(config: dict[str, Any], model: Model) -> None:
+    """What Transformers takes from other keys where one is null or missing."""
+    if "num_labels" in model.dimensions:
+        config["num_labels"] = len(config["id2label"]) if isinstance(config.get("id2label"), dict) else config.get("num_labels", 2)
+    if "head_dim" in model.dimensions and config.get("head_dim") is None and _whole(config.get("num_attention_heads")):
+        config["head_dim"] = config.get("hidden_size", 0) // config["num_attention_heads"]
+    if "num_key_value_heads" in model.dimensions and config.get("num_key_value_heads") is None:
+        config["num_key_value_heads"] = config.get("num_attention_heads")
+
+
+def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> None:
+    for key in sorted(model.dimensions | {"num_attention_heads", "max_position_embeddings"}):
+        if not _whole(config.get(key)):
+            found = json.dumps(config[key]) if key in config else "no"
+            raise UsageError(f"--weights {path}: config.json has {found} {key}, and {model.name} needs a whole number from 1 on")
+    heads = config["num_attention_heads"]
+    for key, number in (("num_key_value_heads", config.get("num_key_value_heads", 1)), ("num_attention_heads", heads)):
+        whole = heads if key == "num_key_value_heads" else config["hidden_size"] if "head_dim" not in model.dimensions else heads
+        if whole % number:
+            raise UsageError(f"--weights {path}: config.json says {key} {number}, which does not divide {whole}")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,209 @@
+"""`--weights DIR`: a user's own folder in Hugging Face's layout, looked at before anything is loaded. Every misfit is one sentence.
+
+The SUTs do not read DIR itself but a folder of links beside our own checkpoints: the weights' files as they are, and a config.json in
+which every default is written out. So a generation_config.json, an adapter or custom code in DIR cannot make one framework behave other
+than the next, and no library has to guess what another one knows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from harness import configuration, tokenizer
+from harness.errors import UsageError
+from harness.models import Model, Size
+from harness.tokenizer import Tokenizer
+
+INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
+_DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder that fits its model.
+
+    Attributes:
+        size: named "own"; its `config` is what the SUTs read.
+        files: those with weights, sorted by name, within `path`; `index`: whether an index names them.
+        tokenizer: the folder's; None: it has none.
+        notes: what a reader of the result should know of it.
+    """
+
+    path: Path
+    size: Size
+    files: tuple[str, ...]
+    index: bool
+    tokenizer: Tokenizer | None
+    notes: tuple[str, ...]
+
+
+def look(path: Path, model: Model) -> Folder:
+    """Reads the configuration, the tokenizer and the headers of the weights. Raises UsageError where SUTs would fail or differ."""
+    if not path.is_dir():
+        found = "is not a directory" if path.exists() else "there is no such directory"
+        raise UsageError(f"--weights {path}: {found}; give a folder with config.json and {SINGLE}")
+    config, notes = configuration.read(path, model)
+    files, index = _files(path)
+    tensors = _tensors(path, files, index)
+    stored, extra = _compare(path, model, config, tensors)
+    notes = [*notes, *extra]
+    own_tokenizer = tokenizer.of_folder(path, model.own.adds)
+    if own_tokenizer and own_tokenizer.vocabulary > config["vocab_size"]:
+        raise UsageError(
+            f"--weights {path}: {own_tokenizer.name} has {own_tokenizer.vocabulary} tokens and config.json says vocab_size "
+            f"{config['vocab_size']}: the two are not of one model"
+        )
+    precision = _precision(config, stored)
+    if "F16" in stored:
+        notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
+    notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
+    config["dtype"] = precision
+    return Folder(path, _size(path, model, config, precision, own_tokenizer), files, index, own_tokenizer, tuple(notes))
+
+
+def _files(path: Path) -> tuple[tuple[str, ...], bool]:
+    """The weights' files, and whether an index names them. Where both are there, the single file is read, as Transformers does."""
+    if (path / SINGLE).is_file():
+        return (SINGLE,), False
+    if (path / INDEX).is_file():
+        shards = sorted(set(_weight_map(path).values()))
+        if odd := [s for s in shards if Path(s).name != s]:
+            raise UsageError(
+                f"--weights {path}: {INDEX} names a file outside the folder ({odd[0]}): copy it in, and name it without a path"
+            )
+        if missing := [s for s in shards if not (path / s).is_file()]:
+            raise UsageError(f"--weights {path}: {INDEX} names {len(shards)} files and {_named(missing)} are missing: download them again")
+        return tuple(shards), True
+    if (path / "adapter_config.json").is_file():
+        raise UsageError(f"--weights {path}: holds an adapter alone; merge it first: model.merge_and_unload().save_pretrained(NEW)")
+    if pickles := sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES):
+        raise UsageError(
+            f"--weights {path}: {pickles[0]} is a pickle, and pickles run code when opened: convert it where you trust it, with "
+            "model.save_pretrained(NEW, safe_serialization=True), and give NEW"
+        )
+    other = sorted(p.name for p in path.glob("*.safetensors"))
+    also = f" ({_named(other)} is not read: rename it, or write {INDEX})" if other else ""
+    raise UsageError(f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}")
+
+
+def _weight_map(path: Path) -> dict[str, str]:
+    try:
+        found = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        return {str(k): str(v) for k, v in found.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UsageError(
+            f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files: download it again"
+        ) from None
+
+
+def _tensors(path: Path, files: Iterable[str], index: bool) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Name → (shape, dtype) from the files' headers."""
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    held: dict[str, str] = {}
+    for name in files:
+        try:
+            with safe_open(path / name, framework="np") as f:
+                for key in f.keys():  # noqa: SIM118  not a dict
+                    part = f.get_slice(key)
+                    found[key], held[key] = (tuple(part.get_shape()), part.get_dtype()), name
+        except (SafetensorError, OSError) as e:
+            raise UsageError(f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save it again") from None
+    if index and (odd := sorted(set(held.items()) ^ set(_weight_map(path).items()))):
+        raise UsageError(f"--weights {path}: {INDEX} and its files do not agree on where {odd[0][0]} is: save the folder again")
+    return found
+
+
+def _compare(
+    path: Path, model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+) -> tuple[set[str], list[str]]:
+    """→ (dtypes of the parameters, notes). Raises UsageError with the first names that are missing, too many or of another shape."""
+    today = {_today(name, model): (name, *told) for name, told in tensors.items()}
+    wanted = {t.name: t.shape for t in model.tensors(config)}
+    if missing := [n for n in wanted if n not in today]:
+        raise UsageError(f"--weights {path}: lacks {_named(missing)}, of the {len(wanted)} tensors that {model.name} has: {_advice(model)}")
+    ignored = {n for n in today if n not in wanted and n.endswith(model.own.ignored)}
+    tied = {n for n in today if n in model.own.tied and n not in wanted}
+    if extra := sorted(set(today) - set(wanted) - ignored - tied):
+        raise UsageError(f"--weights {path}: holds {_named(extra)}, which {model.name} has not: {_advice(model)}")
+    if wrong := [n for n, shape in wanted.items() if today[n][1] != shape]:
+        first = wrong[0]
+        more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
+        raise UsageError(
+            f"--weights {path}: {first}{more} is {list(today[first][1])} and config.json makes it {list(wanted[first])}: not of one model"
+        )
+    if odd := [n for n in wanted if today[n][2] not in _DTYPES]:
+        raise UsageError(
+            f"--weights {path}: {odd[0]} is stored as {today[odd[0]][2]}: quantised weights are not served, only F32, F16 and BF16; "
+            "give the folder it was made from"
+        )
+    for name in tied:
+        _check_equal(path, name, model.own.tied[name])
+    notes = [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
+    notes += [f"{name} equals {model.own.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
+    return {today[n][2] for n in wanted}, notes
+
+
+def _today(name: str, model: Model) -> str:
+    for old, new in model.own.renamed.items():
+        if name.endswith(old):
+            return name.removesuffix(old) + new
+    return name
+
+
+def _check_equal(path: Path, name: str, other: str) -> None:
+    """Row by row: an embedding may be gigabytes."""
+    import numpy as np
+
+    from sut.weights_files import rows
+
+    if any(not np.array_equal(a, b) for a, b in zip_longest(rows(path, name), rows(path, other))):
+        raise UsageError(f"--weights {path}: {name} differs from {other}, with which this model ties it: one of the two would be lost")
+
+
+def _advice(model: Model) -> str:
+    kind = model.classes["transformers"]
+    return f"save the folder anew with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose warnings say what is wrong"
+
+
+def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
+    """What config.json says; where it is silent, what the parameters are stored in. float16 is computed in float32."""
+    said = config.get("dtype") or (_DTYPES[next(iter(stored))] if len(stored) == 1 else "float32")
+    return "bfloat16" if said == "bfloat16" else "float32"
+
+
+def _size(path: Path, model: Model, config: dict[str, Any], precision: str, own: Tokenizer | None) -> Size:
+    """Batch sizes and lengths are those of the model's full size, the length at most what the folder has positions for."""
+    full, most = model.sizes["full"], config["max_position_embeddings"]
+    if full.prompt_length + full.new_tokens > most:
+        raise UsageError(
+            f"--weights {path}: max_position_embeddings {most}: {model.name} takes {full.prompt_length} + {full.new_tokens} tokens here"
+        )
+    named = [config.get(key) for key in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "unk_token_id")]
+    flat = {i for n in named for i in (n if isinstance(n, list) else [n]) if isinstance(i, int)}
+    special = sorted({i for i in flat | set(own.special if own else ()) if 0 <= i < config["vocab_size"]})
+    if len(special) == config["vocab_size"]:
+        raise UsageError(f"--weights {path}: all {config['vocab_size']} tokens are special ones: no text can be made of them")
+    return replace(
+        full,
+        name="own",
+        summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}",
+        precision=precision,
+        config=config,
+        tensors=model.tensors(config),
+        sequence_length=min(full.sequence_length, most),
+        special_ids=tuple(special),
+    )
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,57 @@
+"""Folders of weights to be spoilt: our own seeded checkpoints, changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from harness import checkpoint, models
+
+MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral")}
+DROP = object()
+INDEX = "model.safetensors.index.json"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[[str], Path]:
+    """name of a model → a fresh folder of its tiny size, to be changed."""
+
+    def make(name: str) -> Path:
+        folder = tmp_path / name
+        shutil.copytree(checkpoint.ensure(MODELS[name], MODELS[name].sizes["tiny"], tmp_path / "cache").path, folder)
+        (folder / "digest.json").unlink()
+        return folder
+
+    return make
+
+
+def config(folder: Path, **changes: Any) -> None:
+    kept = {**json.loads((folder / "config.json").read_text()), **changes}
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in kept.items() if v is not DROP}))
+
+
+def says(**changes: Any) -> Callable[[Path], None]:
+    return lambda folder: config(folder, **changes)
+
+
+def tensors(folder: Path, change: Callable[[dict[str, np.ndarray]], Any]) -> None:
+    found = load_file(folder / "model.safetensors")
+    change(found)
+    save_file(found, folder / "model.safetensors", {"format": "pt"})
+
+
+def shard(folder: Path) -> None:
+    """In two files, by every other name."""
+    found = load_file(folder / "model.safetensors")
+    where = {n: f"model-0000{i % 2 + 1}-of-00002.safetensors" for i, n in enumerate(sorted(found))}
+    for file in set(where.values()):
+        save_file({n: found[n] for n in found if where[n] == file}, folder / file, {"format": "pt"})
+    (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    (folder / "model.safetensors").unlink()

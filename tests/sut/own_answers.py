@@ -1,0 +1,38 @@
+"""Runs in a SUT's environment: its answers from each of several checkpoint folders, one .npz for each. See tests/sut/test_weights.py."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from scenarios import teacher
+from sut.contract import Workload
+from sut.registry import load_module
+from tests.sut.probe import answer
+
+
+def main(specification: Path) -> None:
+    spec = json.loads(specification.read_text())
+    module = load_module(spec["sut"], spec["family"])
+    with np.load(spec["inputs"]) as f:
+        inputs = dict(f)
+    reference = Path(spec["reference"])
+    for name, folder in spec["folders"].items():
+        workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
+        sut = module.load(workload)
+        if not reference.exists():
+            teacher.write_reference(
+                reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, len(inputs["input_ids"]), lambda: None
+            )
+        answers = dict(answer(sut, inputs))
+        with np.load(reference) as f:
+            if "tokens" in f:
+                answers["forced"] = teacher.forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
+        np.savez(specification.parent / f"{name}.npz", **answers)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

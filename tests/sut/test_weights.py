@@ -1,0 +1,132 @@
+"""A folder that Transformers saved gives the same answers on every SUT; with two rows of one tensor swapped for one SUT it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from harness import checkpoint, cli, environments, models, weights
+from sut import weights_files
+from sut.contract import Workload
+from sut.registry import SUTS
+from tests.conftest import CACHE
+from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
+
+PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
+SWAPPED = {
+    "bert": "bert.encoder.layer.1.attention.self.value.weight",
+    "gemma": "model.layers.1.mlp.gate_proj.weight",
+    "mistral": "model.layers.0.self_attn.k_proj.weight",
+}
+
+
+def python(interpreter: Path, module: str, argument: Path, **variables: str) -> None:
+    done = subprocess.run(
+        [str(interpreter), "-m", module, str(argument)],
+        cwd=environments.ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables, "PYTHONPATH": str(environments.ROOT), "OMP_WAIT_POLICY": "PASSIVE"},
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="session")
+def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """bert/ and mistral/ in shards, gemma/ in one file."""
+    root = tmp_path_factory.mktemp("saved")
+    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.own_folders", root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def answered(interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Probed]:
+    """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows (`swapped`)."""
+    root = tmp_path_factory.mktemp("answers")
+    known: dict[tuple[str, str], Probed] = {}
+
+    def answer(sut: str, name: str) -> Probed:
+        if (sut, name) not in known:
+            if sut != REFERENCE:
+                answer(REFERENCE, name)
+            known[sut, name] = _answer(sut, name, saved, root, interpreter(SUTS[sut].environment))
+        return known[sut, name]
+
+    return answer
+
+
+def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> Probed:
+    model, spec, out = models.load(name), SUTS[sut], root / f"{sut}-{name}"
+    out.mkdir()
+    whole = weights.look(saved / name, model)
+    swapped = weights.look(swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model)
+    np.savez(out / "inputs.npz", **inputs(model, whole.size))
+    config = {"model": dict(whole.size.config), "classes": dict(model.classes), "prompt_buckets": [5], "new_token_buckets": [45]}
+    workload = Workload(model.name, model.task, config, Path(), "float32", ROWS, "cpu", spec.backend, spec.execution)
+    told = {
+        "sut": sut,
+        "family": model.family,
+        "workload": {**asdict(workload), "checkpoint": ""},
+        "inputs": str(out / "inputs.npz"),
+        "reference": str(root / f"{name}.npz"),
+        "folders": {k: str(checkpoint.of_folder(v, model, root).path) for k, v in (("whole", whole), ("swapped", swapped))},
+    }
+    (out / "spec.json").write_text(json.dumps(told))
+    python(interpreter, "tests.sut.own_answers", out / "spec.json", **spec.process_env)
+    with np.load(root / f"{name}.npz") as f:
+        return Probed(model, out, dict(f), {})
+
+
+def swap(folder: Path, tensor: str, to: Path) -> Path:
+    """A copy with rows 3 and 20 of one tensor exchanged."""
+    shutil.copytree(folder, to)
+    file = weights_files.file_of(to, tensor)
+    found = load_file(file)
+    found[tensor][[3, 20]] = found[tensor][[20, 3]]
+    save_file(found, file, {"format": "pt"})
+    return to
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, model):
+    """Where KerasHub alone would read Mistral's through float16 (6e-3) and give BERT the tanh GELU (7e-4)."""
+    found = answered(sut, model).score("whole")
+    assert found.passed
+    assert found.value < 2e-5
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
+    found = answered(sut, model).score("swapped")
+    assert not found.passed
+    assert max(found.value / found.threshold, found.detail.get("regret", 0) / found.detail.get("regret_limit", 1)) > 10
+
+
+def test_a_sharded_folder_holds_what_its_single_file_would(saved):
+    names = json.loads((saved / "mistral" / weights_files.INDEX).read_text())["weight_map"]
+    assert len(set(names.values())) > 1
+    for name, file in names.items():
+        expected = load_file(saved / "mistral" / file)[name]
+        np.testing.assert_array_equal(weights_files.tensor(saved / "mistral", name), expected)
+        np.testing.assert_array_equal(np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected)
+
+
+def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
+    flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--load-seconds", "0.5", "--json"]
+    assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
+    found = json.loads(capsys.readouterr().out)["cells"][0]
+    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "own", True)
+    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    assert record["digests"]["weights_source"] == "user"
+    assert found["cell"]["weights"] == record["digests"]["weights"][:12]
