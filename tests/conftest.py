@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from harness import environments
 
 CACHE = environments.ROOT / ".cache"
+# No speed is measured in a test, and OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 @pytest.fixture(scope="session")
