@@ -63,6 +63,7 @@ def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, 
     for when, each in zip(("before", "after"), seen, strict=True):
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
+        yield from _operators(rule, each, when, execution)
     yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in seen))
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
 
@@ -90,6 +91,16 @@ def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str)
         yield f"{programs} XLA programs {when} the test; {execution} needs at least {rule.min_xla_programs}: XLA compiled nothing of it"
     elif rule.max_xla_programs is not None and programs > rule.max_xla_programs:
         yield f"{programs} XLA programs {when} the test; {execution} has at most {rule.max_xla_programs}: XLA compiled some of it"
+
+
+def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[str]:
+    """A compiled function may be entered and yet run operator by operator, where a switch of the framework says so."""
+    detail = seen.get("detail")
+    operators = detail.get("operators") if isinstance(detail, dict) else None
+    if rule.max_operators is None or operators is None:
+        return
+    if type(operators) is not int or not 0 <= operators <= rule.max_operators:
+        yield f"{operators} operators ran by themselves in the measured call {when} the test; {execution} has at most {rule.max_operators}"
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

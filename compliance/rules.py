@@ -84,6 +84,7 @@ class EvidenceRule:
         min_compiled_share: of the model's forward passes in the measured call. What was not measured does not pass.
         min_xla_programs: programs XLA compiled of the measured call.
         max_xla_programs: the same, at most.
+        max_operators: run by themselves in one measured call, around what is compiled: to hand inputs over or to make one output of parts.
         xla_programs_counted: whether a SUT must count them; one of an execution without a compiler may have none to ask.
     """
 
@@ -94,6 +95,7 @@ class EvidenceRule:
     min_compiled_share: float | None = None
     min_xla_programs: int | None = None
     max_xla_programs: int | None = None
+    max_operators: int | None = None
     xla_programs_counted: bool = False
 
 

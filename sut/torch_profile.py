@@ -15,6 +15,8 @@ import torch
 from sut import precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
+# CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
+_INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
@@ -24,11 +26,12 @@ class Observed:
     """What a watched call of a model did.
 
     Attributes:
-        operators: aten operators, those inside of compiled regions included.
-        operators_outside: those outside of every compiled region.
-        regions: entries into compiled regions.
+        operators: aten operators, those that compiled code calls included.
+        operators_outside: those outside of every call of what Inductor compiled.
+        regions: entries into what Dynamo captured, whatever its backend made of it.
+        inductor_calls: calls of what Inductor compiled.
         passes: forward passes of the model; `generate` of n new tokens makes n.
-        compiled_passes: passes that entered a compiled region and left no matrix product outside of one.
+        compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
         product_errors: of one product made in the context of each pass's call (autocast and global switches count), see `sut.precision`.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none.
     """
@@ -36,6 +39,7 @@ class Observed:
     operators: int = 0
     operators_outside: int = 0
     regions: int = 0
+    inductor_calls: int = 0
     passes: int = 0
     compiled_passes: int = 0
     product_errors: tuple[float, ...] = ()
@@ -47,15 +51,14 @@ class Observed:
         return self.compiled_passes / self.passes if self.passes else 0.0
 
 
-def operators(forward: Callable[[], Any]) -> tuple[int, int]:
-    """(operators, compiled regions) of one call: eager dispatches each operator by its name, a compiled region is one event around fewer.
+def watched(call: Callable[[], Any]) -> Observed:
+    """Of one call, without its forward passes: Keras' `__call__` runs no hooks of torch.
 
     By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
     """
-    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        forward()
-    names = [event.name for event in profile.events()]
-    return sum(n.startswith("aten::") for n in names), sum(n.startswith(_REGION) for n in names)
+    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+        call()
+    return _read(profile.events(), ())
 
 
 def observe(model: torch.nn.Module, calls: Sequence[Callable[[], Any]]) -> Observed:
@@ -105,26 +108,29 @@ def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
             passes.add(id(event))
         elif event.name.startswith(_REGION):
             count["regions"] += 1
+        elif event.name.startswith(_INDUCTOR):
+            count["inductor calls"] += 1
             entered.add(within)
         elif event.name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
             count["operators"] += 1
-            count["outside"] += around != _REGION
+            count["outside"] += around != _INDUCTOR
             if event.name.startswith(_PRODUCTS):
                 known = [_BITS[dtype] for dtype in event.input_dtypes if dtype in _BITS]
                 bits.update([min(known)] if known else [])
-                if around != _REGION:
+                if around != _INDUCTOR:
                     leaking.add(within)
-    return Observed(count["operators"], count["outside"], count["regions"], len(passes), len((passes & entered) - leaking), errors, bits)
+    compiled = len((passes & entered) - leaking)
+    return Observed(count["operators"], count["outside"], count["regions"], count["inductor calls"], len(passes), compiled, errors, bits)
 
 
 def _around(event: Any) -> tuple[str, int]:
-    """(what the event lies in: a compiled region, the probe or nothing; the id of the forward pass around it or 0)."""
+    """(what the event lies in: a call of what Inductor compiled, the probe or nothing; the id of the forward pass around it or 0)."""
     kind, parent = "", event.cpu_parent
     while parent is not None:
         if parent.name == _PASS:
             return kind, id(parent)
-        if parent.name == _PROBE or parent.name.startswith(_REGION):
-            kind = _PROBE if parent.name == _PROBE else _REGION
+        if parent.name == _PROBE or parent.name.startswith(_INDUCTOR):
+            kind = _PROBE if parent.name == _PROBE else _INDUCTOR
         parent = parent.cpu_parent
     return kind, 0
 

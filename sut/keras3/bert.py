@@ -36,7 +36,7 @@ class Classifier:
         runtime.synchronise(self.model)
 
     def evidence(self) -> Evidence:
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", lambda: self.model.predict_on_batch(self.last))
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", lambda: self.predict(self.last))
 
 
 def load(workload: Workload) -> Classifier:

@@ -28,7 +28,12 @@ class CausalLM:
         ids[:, :prompt] = batch["input_ids"][:, :prompt]
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
         self.last = {"token_ids": ids, "padding_mask": mask}
-        return self.model.generate(self.last, stop_token_ids=None)["token_ids"], batch
+        return self._generate(self.last), batch
+
+    def _generate(self, inputs: Batch) -> np.ndarray:
+        """The measured call. `token_ids`, `padding_mask`: [batch, prompt + new] → int32 of that shape."""
+        sequences: np.ndarray = self.model.generate(inputs, stop_token_ids=None)["token_ids"]
+        return sequences
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
         """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
@@ -49,7 +54,7 @@ class CausalLM:
         """Watches a generation of two tokens: the same shapes, and so the same program, as the last one."""
         mask = np.arange(self.last["token_ids"].shape[1]) < self.last["token_ids"].shape[1] - 2
         short = {**self.last, "padding_mask": np.broadcast_to(mask, self.last["token_ids"].shape)}
-        return runtime.evidence(self.model, self.workload, "generate", lambda: self.model.generate(short, stop_token_ids=None))
+        return runtime.evidence(self.model, self.workload, "generate", lambda: self._generate(short))
 
 
 def load(workload: Workload) -> CausalLM:

@@ -36,9 +36,15 @@ def product(dtype: str) -> np.ndarray:
 
 
 def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs`: that Dynamo captured in this process; `operators`: run one by one in one more call, as the profiler sees them."""
-    operators, regions = torch_profile.operators(again)
-    return {"graphs": torch_profile.dynamo_graphs(), "operators": operators, "compiled_regions": regions}
+    """`graphs`: that Dynamo captured in this process; the rest of one more call, as the profiler sees it: `operators` run one by one,
+    and the bits of the inputs of its matrix products."""
+    seen = torch_profile.watched(again)
+    return {
+        "graphs": torch_profile.dynamo_graphs(),
+        "operators": seen.operators,
+        "compiled_regions": seen.regions,
+        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
+    }
 
 
 def peak_device_bytes(device: str) -> int | None:

@@ -48,8 +48,8 @@ def synchronise(model: Any) -> None:
 def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]) -> Evidence:
     """What ran, of the model's method `call`; `again` calls it once more with a shape it has seen, to be watched.
 
-    Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or (on the backend
-    that shows them) most of the call's own products differ, or where one of these is narrower.
+    Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
+    call's own products differ, or where one of these is narrower.
     """
     held, computed = _dtypes(model)
     product_error = precision.error(backend.product(held[0]))

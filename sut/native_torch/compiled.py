@@ -118,8 +118,19 @@ def _mask(config: Any, inputs_embeds: torch.Tensor, attention_mask: torch.Tensor
     )
 
 
-def detail(device: str) -> dict[str, Any]:
-    """What Dynamo and Inductor counted in this process; JSON values.
+def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
+    """(names of the backends that hold the model's graphs, whether each was told to make CUDA graphs), as Dynamo's own cache has them."""
+    from torch._dynamo import eval_frame
+
+    forward = getattr(model.forward, "_torchdynamo_orig_callable", model.forward)
+    entries = eval_frame._debug_get_cache_entry_list(forward)
+    made = [eval_frame.innermost_backend(entry.backend) for entry in entries]
+    names = {str(getattr(backend, "compiler_name", backend)) for backend in made}
+    return names, bool(made) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in made)
+
+
+def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
+    """What Dynamo and Inductor hold of the model and counted in this process; JSON values.
 
     A graph that Inductor's cache on disk already holds is not compiled again: the first call is then much faster.
     """
@@ -127,11 +138,10 @@ def detail(device: str) -> dict[str, Any]:
     from torch._inductor import config
     from torch._inductor.runtime.cache_dir_utils import cache_dir, default_cache_dir
 
-    inductor = counters["inductor"]
+    inductor, (backends, told_cudagraphs) = counters["inductor"], _backends(model)
     return {
-        "compile_mode": MODE,
-        "compile_backend": BACKEND,
-        "cudagraphs": device == "cuda" and not inductor["cudagraph_skips"],
+        "compile_backends": sorted(backends),
+        "cudagraphs": device == "cuda" and told_cudagraphs and not inductor["cudagraph_skips"],
         "cudagraph_skips": int(inductor["cudagraph_skips"]),
         "recompile_limit": torch._dynamo.config.recompile_limit,
         "inductor_cache": bool(config.fx_graph_cache) and not config.force_disable_caches,

@@ -66,8 +66,9 @@ def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Seque
         detail={
             "call": call,
             "operators": seen.operators,
-            "operators_outside_regions": seen.operators_outside,
+            "operators_outside_inductor": seen.operators_outside,
             "compiled_regions": seen.regions,
+            "inductor_calls": seen.inductor_calls,
             "forward_passes": seen.passes,
             "dynamo_graphs": graphs,
             "script_modules": scripted,
@@ -80,7 +81,7 @@ def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Seque
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
-            **(compiled.detail(workload.device) if is_compiled else {}),
+            **(compiled.detail(model, workload.device) if is_compiled else {}),
         },
     )
 

@@ -301,6 +301,14 @@ PROVENANCE = [
         "accuracy evidence",
         executed("xla", seen(1, xla_programs=0), seen(1, xla_programs=1)),
     ),
+    Mutation(
+        "an XLA column's program is entered and run operator by operator",
+        "performance evidence",
+        executed("xla", seen(1, xla_programs=1, operators=0), seen(1, xla_programs=1, operators=414)),
+    ),
+    Mutation(
+        "an XLA column's operators are no number", "performance evidence", executed("xla", *[seen(1, xla_programs=1, operators="0")] * 2)
+    ),
     Mutation("an XLA column does not tell its programs", "performance evidence", executed("xla", *[seen(1)] * 2)),
     Mutation("an XLA column's programs are no number", "performance evidence", executed("xla", *[seen(1, xla_programs="1")] * 2)),
     Mutation("XLA compiled what says graph", "performance evidence", executed("graph", *[seen(1, xla_programs=1)] * 2)),

@@ -105,7 +105,7 @@ def uncompiled(w: Workload, kind: Any) -> Any:
 def wrapped(w: Workload, *, called: bool) -> Found:
     """`torch.compile(model).generate()`."""
     sut = uncompiled(w, causal_lm)
-    sut.model = torch.compile(sut.model, backend="eager")
+    sut.model = torch.compile(sut.model)
     if called:
         with torch.no_grad():
             sut.model(input_ids=torch.ones((1, 9), dtype=torch.int64))
@@ -118,7 +118,7 @@ def wrapped(w: Workload, *, called: bool) -> Found:
 def beside(w: Workload) -> Found:
     """A compiled function runs in each forward pass, beside a model that is eager."""
     sut = uncompiled(w, causal_lm)
-    forward, scale = sut.model.forward, torch.compile(lambda x: x * 1, backend="eager")
+    forward, scale = sut.model.forward, torch.compile(lambda x: x * 1)
 
     def both(*args: Any, **named: Any) -> Any:
         scale(torch.ones(3))
@@ -132,10 +132,18 @@ def beside(w: Workload) -> Found:
 def beyond_the_limit(w: Workload) -> Found:
     """Dynamo keeps one shape and runs the second eager in silence."""
     sut = uncompiled(w, bert)
-    sut.model.forward = torch.compile(sut.model.forward, backend="eager", dynamic=False)
+    sut.model.forward = torch.compile(sut.model.forward, dynamic=False)
     torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = 1, False
     for rows in (2, 3):
         answer(sut, sentences(rows))
+    return {"before": seen(sut), "after": seen(sut)}
+
+
+def uncompiling(w: Workload, kind: Any, backend: str) -> Found:
+    """Dynamo captures whole graphs, and the backend runs them operator by operator."""
+    compiled.BACKEND = backend
+    sut = kind.load(w)
+    answer(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))
     return {"before": seen(sut), "after": seen(sut)}
 
 
@@ -220,6 +228,9 @@ def main(specification: Path) -> None:
         "wrapper called once": lambda: wrapped(generate, called=True),
         "compiled beside the model": lambda: beside(generate),
         "beyond the recompile limit": lambda: beyond_the_limit(predict),
+        "backend eager": lambda: uncompiling(predict, bert, "eager"),
+        "backend aot_eager": lambda: uncompiling(predict, bert, "aot_eager"),
+        "backend eager generates": lambda: uncompiling(generate, causal_lm, "eager"),
         "graph break": lambda: broken(predict),
         "recompiled while measuring": lambda: recompiled(predict),
     }

@@ -25,6 +25,9 @@ CHEATS = {
     "wrapper called once": "0 of the forward passes ran compiled",
     "compiled beside the model": "0 of the forward passes ran compiled",
     "beyond the recompile limit": "0.5 of the forward passes ran compiled",
+    "backend eager": "0 of the forward passes ran compiled",
+    "backend aot_eager": "0 of the forward passes ran compiled",
+    "backend eager generates": "0 of the forward passes ran compiled",
     "graph break": "graph breaks; compile may have 0",
     "recompiled while measuring": "1 new graphs while measuring",
 }
@@ -68,6 +71,8 @@ def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     assert complaints(found) == []
     assert found["before"] == found["after"]
     assert found["after"]["compiled_share"] == 1.0
+    assert found["after"]["detail"]["compile_backends"] == ["inductor"]
+    assert found["after"]["detail"]["inductor_calls"] == found["after"]["detail"]["forward_passes"] > 0
     assert found["after"]["detail"]["inductor_cache_hits"] + found["after"]["detail"]["inductor_cache_misses"] > 0
 
 
@@ -111,6 +116,16 @@ def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
 @pytest.mark.parametrize("case", CHEATS)
 def test_what_says_compile_and_does_not_run_compiled_is_caught(told, case):
     assert any(CHEATS[case] in line for line in complaints(told["cases"][case]))
+
+
+@pytest.mark.parametrize(("case", "backend"), [("backend eager", "eager"), ("backend aot_eager", "aot_eager")])
+def test_a_region_of_a_backend_that_compiles_nothing_is_not_taken_for_compiled(told, case, backend):
+    """All else is as of the honest SUT: graphs without breaks, and each forward pass within a compiled region."""
+    seen = told["cases"][case]["after"]
+    assert seen["graphs"] == 1 and seen["graph_breaks"] == 0
+    assert seen["detail"]["compiled_regions"] == seen["detail"]["forward_passes"] == 1
+    assert seen["detail"]["inductor_calls"] == 0
+    assert seen["detail"]["compile_backends"] == [backend]
 
 
 def test_graphs_of_a_wrapper_that_was_called_once_do_not_hide_an_eager_generate(told):

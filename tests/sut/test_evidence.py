@@ -9,10 +9,10 @@ import pytest
 from compliance import rules
 from compliance.evidence import findings
 from sut.registry import SUTS
+from tests.sut.test_breakages import IN_BFLOAT16, PAIRS
 
 NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
 KERAS = [name for name in NAMES if name.startswith("keras3")]
-PAIRS = [(sut, model) for model in ("bert", "mistral") for sut in NAMES]
 TENSORFLOW = [(sut, model) for model in ("bert", "mistral") for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")]
 
 
@@ -29,7 +29,7 @@ def test_evidence_of_an_honest_run_is_the_same_before_and_after(probed, sut, mod
     assert judged(sut, evidence["before"], evidence["after"]) == []
 
 
-@pytest.mark.parametrize(("sut", "model"), PAIRS)
+@pytest.mark.parametrize(("sut", "model"), IN_BFLOAT16)
 def test_the_precision_is_read_off_a_product(probed, sut, model):
     evidence = probed(sut, model).evidence
     assert [evidence[when]["precision"] for when in ("before", "bfloat16")] == ["float32", "bfloat16"]
@@ -43,6 +43,23 @@ def test_a_layer_that_computes_in_another_precision_than_its_weights_shows(probe
     assert evidence["detail"]["parameter_dtypes"] == ["float32"]
 
 
+@pytest.mark.parametrize("sut", ["keras3-jax", "keras3-torch"])
+def test_a_context_of_lower_precision_around_the_measured_call_shows(probed, sut):
+    """Weights, their layers and a product beside the call say float32."""
+    evidence = probed(sut, "bert").evidence["lower precision"]
+    assert evidence["precision"] == "mixed"
+    assert evidence["detail"]["parameter_dtypes"] == evidence["detail"]["compute_dtypes"] == ["float32"]
+    assert evidence["detail"]["product_error"] < 1e-5
+    assert "16" in evidence["detail"]["product_bits"]
+
+
+@pytest.mark.parametrize(("sut", "model"), [pair for pair in PAIRS if pair[0] in KERAS])
+def test_the_products_of_the_measured_call_are_counted_by_their_bits(probed, sut, model):
+    bits = {when: probed(sut, model).evidence[when]["detail"]["product_bits"] for when in ("before", "bfloat16")}
+    assert list(bits["before"]) == ["32"]
+    assert max(bits["bfloat16"], key=lambda b: bits["bfloat16"][b]) == "16"
+
+
 @pytest.mark.parametrize(("model", "program"), [("bert", "predict_step"), ("mistral", "compiled_generate_function")])
 def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, model, program):
     evidence = probed("keras3-jax", model).evidence
@@ -50,6 +67,14 @@ def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, m
     assert [evidence[when]["detail"]["xla_programs"] for when in ("before", "new shape")] == [1, 2]
     assert evidence["before"]["detail"]["programs"] == {f"jit({program})": 1}
     assert evidence["before"]["detail"]["jit_compile"]
+    assert [evidence["before"]["detail"][key] for key in ("programs_run", "operators")] == [1, 0]
+
+
+def test_jax_counts_what_runs_besides_the_compiled_program(probed):
+    seen = {name: probed("keras3-jax", "bert").evidence[name]["detail"] for name in ("run eagerly", "jit disabled")}
+    assert seen["run eagerly"]["programs_run"] == 0
+    assert seen["jit disabled"]["xla_programs"] == 1
+    assert all(each["operators"] > 100 for each in seen.values())
 
 
 @pytest.mark.parametrize(("sut", "model"), TENSORFLOW)
@@ -70,6 +95,8 @@ def test_xla_compiles_whole_calls_of_the_xla_sut_and_none_of_the_graph_sut(probe
 @pytest.mark.parametrize(
     ("sut", "disguise", "words"),
     [
+        ("keras3-jax", "run eagerly", "it ran eager"),
+        ("keras3-jax", "jit disabled", "operators ran by themselves in the measured call"),
         ("keras3-tensorflow", "jit off", "0 XLA programs before"),
         ("keras3-tensorflow", "run eagerly", "it ran eager"),
         ("keras3-tensorflow-graph", "jit on", "1 XLA programs before"),
