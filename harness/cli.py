@@ -35,6 +35,15 @@ commands (bare flags mean `run`):
 exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
 
 
+class _Once(argparse.Action):
+    """A flag that names the cell: given twice, the second would silently win."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise UsageError(f"{option} {value}: given twice, and one command measures one cell; give it once")
+        setattr(namespace, self.dest, value)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace("  ", " "))
@@ -148,11 +157,12 @@ def _without(command: str, flag: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import dataset, listing, output, plan, reference
-    from sut.registry import unsupported
+    from harness import dataset, environments, listing, output, plan, reference
 
     prompts = len(dataset.read(request.dataset)[0]) if request.dataset else None
-    refused = unsupported(request.sut, request.model.name, request.model.family, request.model.task)
+    refused = plan.unsupported(request)
+    if request.python:
+        environments.adopt(request.python, request.spec.environment, request.rules.round, request.device)
     planned = listing.planned(request, prompts, refused or plan.memory_shortage(request, request.precision), reference.shortage(request))
     if as_json:
         output.document(planned)
@@ -253,9 +263,9 @@ def _run_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--sut", required=True, help="framework + backend + execution, such as keras3-jax (see list)")
-    add("--scenario", required=True, help="Offline (throughput) or SingleStream (latency)")
-    add("--model", required=True, help="bert, gemma, mistral (see list)")
+    add("--sut", required=True, action=_Once, help="framework + backend + execution, such as keras3-jax (see list)")
+    add("--scenario", required=True, action=_Once, help="Offline (throughput) or SingleStream (latency)")
+    add("--model", required=True, action=_Once, help="bert, gemma, mistral (see list)")
     add(
         "--mode",
         default="quick",

@@ -56,7 +56,7 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind, wanted = config.get("model_type"), model.config["model_type"]
     if kind != wanted:
         other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
-        advice = f"--model {other}" if other else f"there are {', '.join(models.names())}"
+        advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
         raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {wanted}: {advice}")
     named, own = config.get("architectures"), model.classes["transformers"]
     if named and own not in named:

@@ -194,7 +194,7 @@ def _virtual(m: dict[str, Any]) -> Check:
         "virtual machine",
         m["virtualisation"] is None,
         m["virtualisation"] or "no hypervisor",
-        "neighbours on the same host change the figures: compare cells within one run, interleaved",
+        "neighbours on the same host change the figures: measure rival cells in turns (A B A B …), and compare their medians",
     )
 
 

@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.models import Model, Size
 from scenarios.job import Limits
 from scenarios.preflight import available_memory_bytes
+from sut import registry
 from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
@@ -215,6 +216,12 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
     if device == "cuda" and gpus:
         return "tiny", f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has {gpus[0].memory_bytes / 1e9:.1f} GB"
     return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
+
+
+def unsupported(request: Request) -> str | None:
+    """Why no framework needs to be asked; None: it has to be tried."""
+    model = request.model
+    return registry.unsupported(request.sut, model.name, model.family, model.task, request.precision, request.device)
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

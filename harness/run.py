@@ -19,11 +19,11 @@ from harness import checkpoint, dataset, environments, machine, process, referen
 from harness.cell import Cell, Result, Status
 from harness.environments import Environment
 from harness.errors import EnvironmentFailure
-from harness.plan import Request, memory_shortage
+from harness.plan import Request, memory_shortage, unsupported
 from scenarios.heartbeat import Beat
 from scenarios.job import Job, Outcome, write_json
 from sut.contract import Workload
-from sut.registry import SUTS, unsupported
+from sut.registry import SUTS
 
 TESTS = ("performance", "accuracy")
 
@@ -38,7 +38,7 @@ class Reporter(Protocol):
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
     """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
-    if reason := unsupported(request.sut, request.model.name, request.model.family, request.model.task):
+    if reason := unsupported(request):
         return _not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
         return _not_measured(request, Status.SKIPPED, f"preflight: {shortage}")

@@ -47,7 +47,7 @@ class Folder:
 def look(path: Path, model: Model) -> Folder:
     """Reads the configuration, the tokenizer and the headers of the weights. Raises UsageError where SUTs would fail or differ."""
     if not path.is_dir():
-        found = "is not a directory" if path.exists() else "there is no such directory"
+        found = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
         raise UsageError(f"--weights {path}: {found}; give a folder with config.json and {SINGLE}")
     config, notes = configuration.read(path, model)
     files, index = _files(path)
@@ -90,7 +90,10 @@ def _files(path: Path) -> tuple[tuple[str, ...], bool]:
         )
     other = sorted(p.name for p in path.glob("*.safetensors"))
     also = f" ({_named(other)} is not read: rename it, or write {INDEX})" if other else ""
-    raise UsageError(f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}")
+    raise UsageError(
+        f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}: download the weights too, or write them with "
+        "model.save_pretrained(DIR)"
+    )
 
 
 def _weight_map(path: Path) -> dict[str, str]:

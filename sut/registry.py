@@ -115,9 +115,11 @@ ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
 
 
-def unsupported(sut: str, model: str, family: str, task: str) -> str | None:
-    """Why this SUT cannot run this model, as far as that is known without running anything."""
+def unsupported(sut: str, model: str, family: str, task: str, precision: str, device: str) -> str | None:
+    """Why this SUT cannot run this cell, as far as that is known without running anything."""
     spec = SUTS[sut]
+    if precision == "tf32" and device == "cpu":
+        return "--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16"
     if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
         return reason
     module = spec.module.format(family=family)

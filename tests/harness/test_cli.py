@@ -51,6 +51,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--precision", "fp32"], "did you mean float32?"),
         ([*MOCK, "--dataset", "."], "is a directory; give one file"),
         ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
+        ([*MOCK, "--sut", "keras3-jax"], "--sut keras3-jax: given twice"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
         (["audit", ".", "--level", "gold"], "--level gold: unknown; there are quick, valid"),
@@ -146,6 +147,15 @@ def test_a_users_prompts_are_measured_all(tmp_path):
     assert cell["metrics"]["tokens_per_second"] / cell["metrics"]["samples_per_second"] == pytest.approx(
         answered["payload_bytes"] / 4 / answered["samples"]
     )
+
+
+def test_a_dry_run_says_what_no_framework_needs_to_be_asked_for(tmp_path):
+    plan = ["--sut", "native-torch", "--scenario", "Offline", "--model", "gemma", "--size", "tiny", "--device", "cpu", "--dry-run"]
+    told = json.loads(run_sh(*plan, "--precision", "tf32", "--json").stdout)
+    assert told["sut"] == "native-torch-compile"  # the alias is that name
+    assert told["refused"].startswith("--precision tf32: a format of NVIDIA GPUs")
+    lacking = run_sh(*plan, "--python", "/usr/bin/nopython")
+    assert (lacking.returncode, "there is no such interpreter" in lacking.stderr) == (3, True)
 
 
 def test_a_dry_run_makes_nothing(tmp_path):

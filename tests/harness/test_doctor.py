@@ -38,7 +38,7 @@ def described(monkeypatch):
         ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
         ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),
         ("other load", {"load_average": [99.0, 1, 1]}, "neighbours"),
-        ("virtual machine", {"virtualisation": "QEMU"}, "interleaved"),
+        ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
     ],
 )
 def test_what_disturbs_a_measurement_gets_advice(described, tmp_path, name, changes, words):

@@ -37,7 +37,7 @@ def cut(folder: Path) -> None:
 
 Q = "model.layers.0.self_attn.q_proj.weight"
 MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
-    ("bert", shutil.rmtree, "there is no such directory; give a folder with config.json"),
+    ("bert", shutil.rmtree, "there is no such directory .names of the Hub are not downloaded.; give a folder with config.json"),
     ("bert", lambda f: (shutil.rmtree(f), f.touch()), "is not a directory"),
     ("bert", lambda f: (f / "config.json").unlink(), "there is no config.json in it; give the folder that save_pretrained wrote"),
     ("bert", lambda f: (f / "config.json").write_text("{"), r"config.json is not JSON \(Expecting"),
@@ -46,14 +46,14 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", lambda f: only_these(f, "pytorch_model.bin"), "pytorch_model.bin is a pickle, and pickles run code when opened: convert"),
     ("bert", lambda f: only_these(f, "best.pt"), "best.pt is a pickle"),
     ("bert", lambda f: only_these(f, "epoch=3.ckpt"), "epoch=3.ckpt is a pickle"),
-    ("bert", lambda f: only_these(f), "neither model.safetensors nor .*index.json is in it$"),
+    ("bert", lambda f: only_these(f), "neither model.safetensors nor .*index.json is in it: download the weights too"),
     ("mistral", lambda f: only_these(f, "consolidated.safetensors"), r"is in it \(consolidated.safetensors is not read"),
     ("mistral", lambda f: only_these(f, "adapter_config.json", "adapter_model.safetensors"), "an adapter alone; merge it first"),
     ("mistral", lambda f: (shard(f), (f / "model-00002-of-00002.safetensors").unlink()), "names 2 files and model-00002.* are missing"),
     ("mistral", lambda f: index(f, lambda m: m.update({Q: "../elsewhere.safetensors"})), r"outside the folder \(\.\./elsewhere"),
     ("mistral", lambda f: index(f, lambda m: m.pop(Q)), f"its files do not agree on where {Q} is"),
     ("mistral", lambda f: (shard(f), (f / INDEX).write_text('{"weight_map": 3}')), "is not JSON with a `weight_map`"),
-    ("gemma", says(model_type="gemma2"), "says model_type gemma2, and --model gemma is gemma: there are bert"),
+    ("gemma", says(model_type="gemma2"), "says model_type gemma2, and --model gemma is gemma: no SUT here has gemma2; give a folder of bert"),
     ("mistral", says(model_type="mixtral"), "says model_type mixtral, and --model mistral is mistral"),
     ("mistral", says(model_type="bert"), "says model_type bert, .*: --model bert$"),
     ("mistral", says(model_type=DROP), "says model_type None"),
