@@ -213,8 +213,8 @@ def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns:
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
-    payload_bytes = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer).row_bytes
-    return preflight.accuracy(qsl.count, payload_bytes, sample_ns)
+    rows, _ = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer)
+    return preflight.accuracy(qsl.count, rows.nbytes // len(rows), sample_ns)
 
 
 def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:

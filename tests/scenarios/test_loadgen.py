@@ -42,6 +42,7 @@ def read_only(array):
 )
 def test_each_sample_gets_its_own_row_whatever_the_layout(handed, rows):
     assert handed([7, 8, 9], {"logits": rows}, ("logits",)) == [(i, rows[k].tobytes()) for k, i in enumerate((7, 8, 9))]
+    assert handed([7], {"logits": rows[:1]}, ("logits",)) == [(7, rows[0].tobytes())]
 
 
 def test_several_keys_are_joined_and_masks_packed(handed):

@@ -37,9 +37,8 @@ class Probed:
     def score(self, case: str, precision: str = "float32") -> accuracy.Accuracy:
         answers = self.answers(case)
         forced = answers.pop("forced", None)
-        payload = pack(answers, self.model.answer_keys)
-        lengths = payload.lengths or [payload.row_bytes] * len(payload.rows)
-        payloads = {i: row.tobytes()[:n] for i, (row, n) in enumerate(zip(payload.rows, lengths, strict=True))}
+        rows, lengths = pack(answers, self.model.answer_keys)
+        payloads = {i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)}
         return accuracy.score(self.model.score, payloads, self.reference, self.model.tolerance[precision], self.model.answer_keys, forced)
 
 
