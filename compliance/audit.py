@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from compliance import evidence, files, layout, metadata, provenance, rules, scores, settings, tree, validity
+from compliance import evidence, files, layout, metadata, provenance, recomputed, rules, scores, settings, tree, validity
 from compliance.check import Check, Outcome, judge, prefixed
 
 LEVELS = ("quick", "valid", "submission")
 """What a directory can live up to, the lowest first; a level asks for what those before it ask."""
 
-PARTS = (layout.checks, settings.checks, validity.checks, provenance.checks, scores.checks, evidence.checks, metadata.checks)
+PARTS = (
+    layout.checks,
+    settings.checks,
+    validity.checks,
+    recomputed.checks,
+    provenance.checks,
+    scores.checks,
+    evidence.checks,
+    metadata.checks,
+)
 
 
 def audit(directory: Path, level: str = "quick", round: str | None = None) -> list[Check]:

@@ -70,11 +70,12 @@ class Answers:
 
     Attributes:
         payloads: the bytes answered for each qsl_idx (the last, where there are several).
-        seq_ids: in the file's order.
+        seq_ids, indices: of each row, in the file's order.
     """
 
     payloads: dict[int, bytes]
     seq_ids: tuple[int, ...]
+    indices: tuple[int, ...]
     problems: tuple[str, ...]
 
 
@@ -162,7 +163,7 @@ def read_summary(path: Path) -> Summary:
 
 def read_accuracy(path: Path) -> Answers:
     """The untruncated log: one JSON array, one row a line. Raises OSError."""
-    problems, payloads, seq_ids = _Problems(), {}, []
+    problems, payloads, seq_ids, indices = _Problems(), {}, [], []
     opened = closed = False
     previous_comma = True
     for number, text in _lines(path, problems):
@@ -182,11 +183,12 @@ def read_accuracy(path: Path) -> Answers:
             problems.note(f"line {number}: qsl_idx {index} stands there twice")
         payloads[index] = data
         seq_ids.append(seq_id)
+        indices.append(index)
     if not opened or not closed:
         problems.note("the array is not closed: the file is cut")
     elif previous_comma and seq_ids:
         problems.note("the last row ends with a comma: rows are missing")
-    return Answers(payloads, tuple(seq_ids), tuple(problems))
+    return Answers(payloads, tuple(seq_ids), tuple(indices), tuple(problems))
 
 
 def _row(text: str) -> tuple[int, int, bytes] | None:

@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compliance import accuracy, files, logs
+import numpy as np
+
+from compliance import accuracy, files, logs, recomputed
 from compliance.check import Check, judge, manual
 from compliance.provenance import is_sha256, no_reference
 from compliance.rules import Rules
 from compliance.tree import Subject
 
 _LOG = "mlperf_log_accuracy.json"
+_ROW = re.compile(rb'"seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}),')
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
@@ -30,6 +33,7 @@ def checks(s: Subject) -> list[Check]:
         text = judge("accuracy hash", _hash_form(s), "", source="E2")
         return [
             *found,
+            _order_of_rest(s, submitted),
             text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2"),
             manual("accuracy log", why, source="E3"),
             _stated(s, why),
@@ -47,8 +51,20 @@ def checks(s: Subject) -> list[Check]:
             file=s.place.show(whole),
         )
     )
+    if answers is not None:
+        order = recomputed.accuracy_order(s, np.array(answers.seq_ids, object), np.array(answers.indices, object))
+        found.append(judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole)))
     judged = ["no reference was there to judge its accuracy by"] if s.place.run and no_reference(s) else []
     return [*found, _score(s, answers, fault), judge("accuracy judged", judged, "against a reference", level="valid", source="E1")]
+
+
+def _order_of_rest(s: Subject, submitted: Path) -> Check:
+    """What truncation left of the log still says which samples came first and last."""
+    where = {"source": "C7", "file": s.place.show(submitted)}
+    content, fault = files.attempt(files.whole_bytes, submitted)
+    rows = np.array(_ROW.findall(content or b""), "S18").astype(np.int64).reshape(-1, 2)
+    faults = [fault] if content is None else recomputed.accuracy_order(s, rows[:, 0], rows[:, 1])
+    return judge("accuracy order", faults, f"the {len(rows)} rows left are in the order of the seeds", **where)
 
 
 def whole_log(s: Subject) -> Path | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from compliance import files, logs
+from compliance import trace as traces
 from compliance.rules import Rules
 
 T = TypeVar("T")
@@ -68,7 +69,13 @@ class Test:
 
 @dataclass(frozen=True)
 class Subject:
-    """Everything the checks of one scenario need. `faults`: file name → why it could not be read."""
+    """Everything the checks of one scenario need.
+
+    Attributes:
+        trace: of the performance test; None: none was written, or `faults` says why it could not be read.
+        trace_file: where it lies, or would.
+        faults: file name → why it could not be read.
+    """
 
     place: Place
     rules: Rules
@@ -79,6 +86,8 @@ class Subject:
     measurements: dict[str, Any] | None
     mapping: dict[str, Any] | None
     accuracy_text: str | None
+    trace: traces.Trace | None
+    trace_file: str
     faults: dict[str, str]
 
     @property
@@ -140,6 +149,7 @@ def read(place: Place, rules: Rules) -> Subject:
 
     layout, base = rules.layout, place.submitter_folder
     mapping_path = base / layout.model_mapping
+    trace = _trace_path(place, rules)
     return Subject(
         place,
         rules,
@@ -150,8 +160,16 @@ def read(place: Place, rules: Rules) -> Subject:
         take(files.json_object, place.folder / "measurements.json"),
         take(files.json_object, mapping_path) if place.division == "open" or mapping_path.exists() else None,
         take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
+        take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
+        place.show(trace),
         faults,
     )
+
+
+def _trace_path(place: Place, rules: Rules) -> Path:
+    """LoadGen makes an empty one where it is told to write none."""
+    raw = place.raw("performance")
+    return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
 
 
 def _test(name: str, folder: Path, place: Place) -> Test:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,6 +150,34 @@ def slower_than_the_clock(run: Path) -> None:
         **{f"result_{key}_latency_ns": lambda v: v * 10 for key in keys},
         result_samples_per_second=lambda v: float(f"{v / 10:.6g}"),
     )
+
+
+def retraced(how: Callable[[str], str]) -> Callable[[Path], Any]:
+    """A forger who changes the trace and states its new digest."""
+
+    def do(run: Path) -> None:
+        path = run / "raw" / "performance" / "mlperf_log_trace.json.gz"
+        content = how(gzip.decompress(path.read_bytes()).decode()).encode()
+        path.write_bytes(gzip.compress(content))
+        record(lambda d: {**d, "digests": {**d["digests"], "trace": hashlib.sha256(content).hexdigest()}})(run)
+
+    return do
+
+
+def of_sample(number: int, field: str, change: Callable[[int], int]) -> Callable[[str], str]:
+    """In the trace: another value in a field of one sample."""
+    pattern = re.compile(rf'("sample_seq":{number},[^}}]*"{field}":|(?<="args":{{)"{field}":(?={number},))(\d+)')
+    return lambda text: pattern.sub(lambda m: f"{m[1]}{change(int(m[2]))}", text, count=1)
+
+
+def without_sample(number: int) -> Callable[[str], str]:
+    return lambda text: "\n".join(line for line in text.split("\n") if f'"sample_seq":{number},' not in line)
+
+
+def swapped_answers(rows: list[str]) -> list[str]:
+    """Two rows change their sample numbers: the same answers to the same samples, in another order."""
+    numbers = [row.split(",", 1)[0] for row in rows[1:3]]
+    return [rows[0], rows[1].replace(*numbers), rows[2].replace(*numbers[::-1]), *rows[3:]]
 
 
 def end_with(path: Path, tail: bytes) -> None:

@@ -29,17 +29,21 @@ from tests.compliance.mutations import (
     forged_score,
     hashed,
     logged,
+    of_sample,
     other_hash_of_a_file,
     other_token,
     outcome,
     record,
     removed,
     replaced,
+    retraced,
     scenario_renamed,
     seen,
     slower_than_the_clock,
+    swapped_answers,
     system,
     twice,
+    without_sample,
     written,
 )
 from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
@@ -407,7 +411,50 @@ METADATA = [
     ),
     Mutation("the source folder is missing", "source folder", lambda run: shutil.rmtree(base(run) / "src")),
 ]
-HARMFUL = FILES + SETTINGS + VALIDITY + PROVENANCE + ACCURACY + METADATA
+RECOMPUTED = [
+    *(
+        Mutation(f"the {name} is a nanosecond off", "trace figures", logged("performance", **{key: lambda v: v + 1}), kind)
+        for kind, name, key in (
+            ("Offline", "mean latency", "result_mean_latency_ns"),
+            ("SingleStream", "90th percentile", "result_90__00_percentile_latency_ns"),
+            ("SingleStream", "99.9th percentile", "result_99__90_percentile_latency_ns"),
+            ("SingleStream", "estimate of early stopping", "early_stopping_latency_ss"),
+        )
+    ),
+    Mutation(
+        "the rate is a hundredth off",
+        "trace figures",
+        logged("performance", result_qps_with_loadgen_overhead=lambda v: v * 1.01),
+        "SingleStream",
+    ),
+    Mutation("a sample of the trace took longer", "trace figures", retraced(of_sample(3, "complete_ns", lambda v: v + 5)), "SingleStream"),
+    Mutation(
+        "a sample of the trace is another",
+        "performance order",
+        retraced(of_sample(3, "sample_idx", lambda v: (v + 1) % 256)),
+        "SingleStream",
+    ),
+    Mutation("a sample of Offline's trace is another", "performance order", retraced(of_sample(3, "sample_idx", lambda v: (v + 1) % 256))),
+    Mutation(
+        "a sample of equal issue is another", "performance order", retraced(of_sample(3, "sample_idx", lambda v: (v + 1) % 32)), "tokens"
+    ),
+    Mutation("a sample of the trace was not loaded", "trace samples", retraced(of_sample(3, "sample_idx", lambda v: 9999))),
+    Mutation("a sample was never completed", "trace samples", retraced(without_sample(3))),
+    Mutation("a sample was completed twice", "trace samples", retraced(of_sample(3, "sample_seq", lambda v: 4))),
+    Mutation("a query is of two samples", "trace samples", retraced(of_sample(3, "query_seq", lambda v: v + 1)), "SingleStream"),
+    Mutation("a query overlaps the next", "trace times", retraced(of_sample(3, "complete_ns", lambda v: v * 1000)), "SingleStream"),
+    Mutation("the whole trace ends early", "trace samples", retraced(lambda text: text[: len(text) // 2])),
+    Mutation(
+        "two samples were loaded in another order",
+        "performance loaded set",
+        logged("performance", loaded_qsl_set=lambda v: [v[1], v[0], *v[2:]]),
+    ),
+    Mutation(
+        "the accuracy test loaded another order", "accuracy loaded set", logged("accuracy", loaded_qsl_set=lambda v: [v[1], v[0], *v[2:]])
+    ),
+    Mutation("the answers are in another order", "accuracy order", answers(swapped_answers)),
+]
+HARMFUL = FILES + SETTINGS + VALIDITY + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
 
 
 def _parameters(mutations: list[Mutation]) -> list[Any]:

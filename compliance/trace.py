@@ -1,0 +1,66 @@
+"""LoadGen's trace, streamed: who was issued when, and how long each sample took, in whole nanoseconds."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+# The file is Chrome's trace format and no JSON (LoadGen quotes some keys twice), with an entry a line.
+_SAMPLE = re.compile(
+    rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
+    rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":\d+,"complete_ns":(\d{1,18})\}'
+)
+_BLOCK = 8 << 20
+_MOST_SAMPLES = 20_000_000
+# A sample takes 300 bytes in Offline and a query 1.2 KB in SingleStream: what is packed to more than this a sample is no trace of LoadGen.
+_SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
+
+
+@dataclass(frozen=True)
+class Trace:
+    """By sample number, int64 [n].
+
+    Attributes:
+        sha256: of the file's content, unpacked.
+        sequence, query, index: the sample's number, its query's, and its index in the query sample library.
+        start_ns: when its query was scheduled (SingleStream: issued), since the log began.
+        latency_ns: from there to its completion.
+        problems: what keeps it from being a whole trace, one sentence each.
+    """
+
+    sha256: str
+    sequence: np.ndarray
+    query: np.ndarray
+    index: np.ndarray
+    start_ns: np.ndarray
+    latency_ns: np.ndarray
+    problems: tuple[str, ...]
+
+
+def read(path: Path) -> Trace:
+    """A trace or a gzipped one. Raises OSError, EOFError or zlib.error where it cannot be read."""
+    digest, parts, problems, count, size, tail, last = hashlib.sha256(), [], [], 0, 0, b"", b""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
+        while block := f.read(_BLOCK):
+            digest.update(block)
+            size += len(block)
+            whole, _, tail = (tail + block).rpartition(b"\n")
+            last = whole[-8:] or last
+            if found := _SAMPLE.findall(whole):
+                parts.append(np.array(found, "S18").astype(np.int64))
+                count += len(found)
+            if count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count or len(tail) > _BLOCK:
+                problems.append(f"after {size} bytes with {count} samples it is longer than a trace can be, and was not read further")
+                break
+        else:
+            if tail.strip() or not last.endswith(b"}"):
+                problems.append("it is cut: it does not end as a trace does")
+    rows = np.concatenate([np.empty((0, 6), np.int64), *parts])
+    rows = rows[np.argsort(rows[:, 2], kind="stable")]
+    start_ns, (sequence, query, index, latency_ns) = rows[:, 0] * 1000 + rows[:, 1], rows.T[2:]
+    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, tuple(problems))
