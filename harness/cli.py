@@ -142,6 +142,9 @@ def _next(found: Any, request: Any) -> str:
         return "./run.sh list  (what there is), or another --precision or --device"
     if found.status == "invalid":
         return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
+    if request.mode == "quick" and "early stopping" in (found.loadgen or ""):
+        longer = max(2 * request.load_seconds, round(0.1 * found.metrics["ms_per_step"]))  # a hundred queries, where 64 are needed
+        return f"{_without(request.command, '--load-seconds')} --load-seconds {longer:g}  (LoadGen had too few queries to call it VALID)"
     if request.mode == "quick":
         return f"{_without(request.command, '--load-seconds')} --mode valid  (10 minutes and more, by the round's settings)"
     if request.mode == "submission":

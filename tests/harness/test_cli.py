@@ -189,3 +189,10 @@ def test_doctor_names_every_thing_it_looks_at():
         "accelerator",
     }
     assert done.returncode == (1 if any(c["outcome"] == "FAIL" for c in checks) else 0)
+
+
+def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path):
+    done = mock(tmp_path, "--sut-option", "latency-ms=30")
+    assert done.returncode == 0, done.stderr
+    assert "INVALID: Only processed" in done.stdout
+    assert "--load-seconds 3  (LoadGen had too few queries to call it VALID)" in done.stdout
