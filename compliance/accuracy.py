@@ -59,7 +59,7 @@ def score(
     count = len(reference[keys[0]])
     if missing := [i for i in range(count) if i not in answers]:
         raise ValueError(f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the accuracy run is not complete")
-    if extra := sorted(set(answers) - set(range(count))):
+    if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
     return _SCORES[kind](answers, reference, tolerance, keys, logits)
 
@@ -68,7 +68,9 @@ def _score_logits(
     answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
 ) -> Accuracy:
     expected = np.concatenate([reference[k].reshape(len(reference[k]), -1) for k in keys], axis=1).astype(np.float64)
-    found = np.stack([_payload(answers, i, np.float32, expected.shape[1]) for i in range(len(expected))]).astype(np.float64)
+    found = np.empty_like(expected)
+    for i in range(len(found)):  # row by row: a million small arrays would take more memory than all they hold
+        found[i] = _payload(answers, i, np.float32, expected.shape[1])
     error = _error(found, expected)
     return Accuracy(
         "logit_error",

@@ -6,17 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from compliance import files
-from compliance.check import Check, judge
+from compliance.check import Check, Fault, judge, shown
 from compliance.rules import Rules
 from compliance.tree import Place, Subject, Test, folders
 
+_ADD = "add what is missing; a run's own command, given again, makes its tree anew from raw/"
+_RESTORE = "put the log there as LoadGen wrote it, or measure again"
 _SUBMITTER_FOLDERS = ("systems", "src", "results", "documentation")
 
 
 def checks(s: Subject) -> list[Check]:
     found = [
-        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name),
-        judge("no other files", _extra(s), "nothing that does not belong", source="A1", file=s.place.name),
+        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name, fix=_ADD),
+        judge(
+            "no other files",
+            _extra(s),
+            "nothing that does not belong",
+            source="A1",
+            file=s.place.name,
+            fix="remove them: a submission holds nothing else",
+        ),
     ]
     for test in s.tests:
         detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
@@ -27,6 +36,7 @@ def checks(s: Subject) -> list[Check]:
                 f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
                 source="A3",
                 file=detail,
+                fix=_RESTORE,
             )
         )
         found.append(
@@ -36,6 +46,7 @@ def checks(s: Subject) -> list[Check]:
                 "as the detail log has it",
                 source="C5",
                 file=summary,
+                fix=_RESTORE,
             )
         )
     return found
@@ -50,6 +61,7 @@ def submitter_checks(place: Place, rules: Rules) -> list[Check]:
             "no link, hidden file, space, empty folder or file over 50 MB",
             source="A1",
             file=place.show(place.submitter_folder),
+            fix="rename, remove or shrink them, and put files where links are",
         )
     ]
 
@@ -61,24 +73,26 @@ def _expected(s: Subject) -> Iterator[Path]:
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
 
-def _missing(s: Subject) -> Iterator[str]:
+def _missing(s: Subject) -> Iterator[Fault | str]:
     for path in _expected(s):
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
         if fault or not path.is_file() or not size:
-            yield f"{path.relative_to(s.place.folder).as_posix()} is {'missing' if fault else 'empty' if path.is_file() else 'no file'}"
+            state = "missing" if fault else "empty" if path.is_file() else "no file"
+            state = "a link: it is not read" if files.link_to(path) else state
+            yield Fault(f"{path.relative_to(s.place.folder).as_posix()} is {state}", "a file", state, s.place.show(path))
 
 
-def _extra(s: Subject) -> Iterator[str]:
+def _extra(s: Subject) -> Iterator[Fault | str]:
     """Compliance tests are other people's business; the performance folder may hold LoadGen's other logs."""
     layout, folder = s.rules.layout, s.place.folder
     wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
     wanted |= {parent for path in wanted for parent in path.parents}
     for path in files.under(folder):
         if path not in wanted and path.relative_to(folder).parts[0] not in layout.tolerated_scenario_entries:
-            yield f"{path.relative_to(folder).as_posix()} does not belong there"
+            yield Fault(f"{path.relative_to(folder).as_posix()} does not belong there", file=s.place.show(path))
 
 
-def _whole(test: Test, s: Subject) -> Iterator[str]:
+def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
     yield from test.detail.problems
     keys = s.rules.detail_keys
     wanted = [key for part in ("common", test.name, s.place.scenario, f"{test.name}-{s.place.scenario}") for key in keys.get(part, ())]
@@ -86,10 +100,10 @@ def _whole(test: Test, s: Subject) -> Iterator[str]:
         yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
     last = max((line for lines in test.detail.occurrences.values() for line in lines), key=lambda line: line.number, default=None)
     if test.name == "performance" and last and last.key != "num_errors":
-        yield f"it ends with {last.key}; LoadGen ends with num_errors"
+        yield Fault(f"it ends with {shown(last.key)}; LoadGen ends with num_errors", "num_errors", shown(last.key), line=last.number)
 
 
-def _contradictions(test: Test, rules: Rules) -> Iterator[str]:
+def _contradictions(test: Test, rules: Rules) -> Iterator[Fault | str]:
     """The summary of an accuracy run says only whether there were errors."""
     if test.name == "accuracy":
         if "Result is" in test.summary.values:
@@ -101,7 +115,8 @@ def _contradictions(test: Test, rules: Rules) -> Iterator[str]:
             yield f"{label!r} is missing"
     for label, key in rules.summary_labels.items():
         if label in found and not _same(found[label], test.detail.get(key)):
-            yield f"{label!r} is {found[label]}; the detail log's {key} is {test.detail.get(key)}"
+            stated, logged = shown(found[label]), shown(test.detail.get(key))
+            yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
 
 
 def _same(text: str, value: object) -> bool:
@@ -116,28 +131,32 @@ def _same(text: str, value: object) -> bool:
     return text == value
 
 
-def _odd(place: Place, rules: Rules) -> Iterator[str]:
+def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
     base = place.submitter_folder
     above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
-    yield from (f"{place.show(path)} is a link" for path in above if path.is_symlink())
-    for path in files.under(base):
-        shown = path.relative_to(base).as_posix()
+    yield from (Fault(f"{place.show(path)} is a link", file=place.show(path)) for path in above if path.is_symlink())
+    walk = files.walk(base)
+    if walk.problem:
+        yield walk.problem
+    for path in walk.entries:
+        named, file = path.relative_to(base).as_posix(), place.show(path)
+        if path.is_symlink():
+            yield Fault(f"{named} is a link", file=file)
+            continue
         oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
         if oddity or fault:
-            yield f"{shown} {oddity}" if oddity else fault
+            yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
         elif path.parent == base and path.is_dir() and path.name not in _SUBMITTER_FOLDERS:
-            yield f"{shown} is none of {', '.join(_SUBMITTER_FOLDERS)}"
+            yield Fault(f"{named} is none of {', '.join(_SUBMITTER_FOLDERS)}", file=file)
     results = {system.name for system in folders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:
-            yield f"systems/{description.name} is of a system without results"
+            yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))
 
 
 def _oddity(path: Path, largest_bytes: int) -> str:
-    if path.is_symlink():
-        return "is a link"
-    if path.name.startswith(".") or " " in path.name or path.name == "__pycache__":
-        return "has a name that is not allowed: no hidden files, spaces, __pycache__"
+    if path.name.startswith(".") or not path.name.isprintable() or " " in path.name or path.name == "__pycache__":
+        return "has a name that is not allowed: no hidden files, spaces, control characters, __pycache__"
     if path.is_dir():
         return "" if any(path.iterdir()) else "is an empty folder"
     size = path.stat().st_size

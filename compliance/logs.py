@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+
+from compliance import strict_json
 
 _MARK = ":::MLLOG "
 # No line LoadGen writes comes near: the longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 _MOST_PROBLEMS = 20
+_LARGEST_DETAIL, _LARGEST_SUMMARY, _LARGEST_ANSWERS = 256 << 20, 16 << 20, 16 << 30
+_MOST_PAYLOAD, _MOST_ROWS = 4 << 30, 20_000_000
+# A row as LoadGen writes it; one that is written otherwise is read as JSON.
+_ROW = re.compile(r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}')
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,10 @@ class Detail:
     def all(self, key: str) -> list[Any]:
         return [line.value for line in self.occurrences.get(key, ())]
 
+    def line(self, key: str) -> int | None:
+        """The number of the line `get` takes its value from."""
+        return self.occurrences[key][-1].number if self.occurrences.get(key) else None
+
     def number(self, key: str) -> float | None:
         """The value if it is a finite number (an int stays exact), else None: a text or nan where a number belongs counts as absent."""
         value = self.values.get(key)
@@ -57,11 +72,46 @@ class Detail:
 
 @dataclass(frozen=True)
 class Summary:
-    """mlperf_log_summary.txt: the text after each label; `text` is the whole file with problems replaced."""
+    """mlperf_log_summary.txt: the text after each label, and the line it stands in; `text` is the whole file with problems replaced."""
 
     values: dict[str, str]
     text: str
     problems: tuple[str, ...]
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+class Payloads(Mapping[int, bytes]):
+    """qsl_idx → the bytes answered, all in one buffer: a million small answers are not a million objects."""
+
+    def __init__(self, content: bytearray, indices: Sequence[int], starts: Sequence[int]):
+        """indices: of each row, in the file's order. starts: where each row's answer begins in `content`, and where the last ends."""
+        self._content, self._starts = content, starts
+        keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
+        whole = len(keys) > 0 and keys[0] == 0 and keys[-1] == len(keys) - 1
+        self._keys: Sequence[int] = range(len(keys)) if whole else array("q", keys.tobytes())
+        self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
+
+    def _place(self, index: object) -> int | None:
+        """Among the keys, which are in order."""
+        if not isinstance(index, int):
+            return None
+        at = index if 0 <= index < len(self._keys) and self._keys[index] == index else bisect_left(self._keys, index)
+        return at if at < len(self._keys) and self._keys[at] == index else None
+
+    def __contains__(self, index: object) -> bool:
+        return self._place(index) is not None
+
+    def __getitem__(self, index: int) -> bytes:
+        if (at := self._place(index)) is None:
+            raise KeyError(index)
+        row = self._rows[at]
+        return bytes(self._content[self._starts[row] : self._starts[row + 1]])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 @dataclass(frozen=True)
@@ -73,9 +123,9 @@ class Answers:
         seq_ids, indices: of each row, in the file's order.
     """
 
-    payloads: dict[int, bytes]
-    seq_ids: tuple[int, ...]
-    indices: tuple[int, ...]
+    payloads: Mapping[int, bytes]
+    seq_ids: Sequence[int]
+    indices: Sequence[int]
     problems: tuple[str, ...]
 
 
@@ -87,18 +137,24 @@ class _Problems(list[str]):
             self.append(problem)
 
 
-def _lines(path: Path, problems: _Problems) -> Iterator[tuple[int, str]]:
-    """(number, text without its end) of each line that is UTF-8."""
+def _lines(path: Path, problems: _Problems, most: int) -> Iterator[tuple[int, str]]:
+    """(number, text without its end) of each line that is UTF-8, of a file of at most `most` bytes."""
     with path.open("rb") as f:
-        number = 0
+        number = size = 0
         while raw := f.readline(_LONGEST_LINE):
             number += 1
+            size += len(raw)
+            if size > most:
+                problems.note(f"line {number} lies behind the first {most >> 20} MiB, which are read: LoadGen's logs are smaller")
+                return
             if not raw.endswith(b"\n"):
                 problems.note(
                     f"line {number} is cut: the file does not end with a line end"
                     if len(raw) < _LONGEST_LINE
                     else f"line {number} is longer than 64 MiB"
                 )
+            if b"\0" in raw:
+                problems.note(f"line {number} holds a NUL byte: it is no text")
             try:
                 yield number, raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as e:
@@ -110,13 +166,12 @@ def _lines(path: Path, problems: _Problems) -> Iterator[tuple[int, str]]:
 def read_detail(path: Path) -> Detail:
     """Every line is `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if the file cannot be read."""
     problems, found, errors, warnings = _Problems(), {}, [], []  # type: ignore[var-annotated]
-    for number, text in _lines(path, problems):
-        entry = _entry(text)
+    for number, text in _lines(path, problems, _LARGEST_DETAIL):
+        entry, why = _entry(text)
         if entry is None:
-            problems.note(f"line {number} is no MLLOG entry: {text[:40]!r}")
+            problems.note(f"line {number} is no MLLOG entry{why}: {text[:40]!r}")
             continue
-        time_ms = entry.get("time_ms")
-        line = Line(number, entry["key"], entry.get("value"), time_ms if isinstance(time_ms, int | float) else float("nan"))
+        line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
         found.setdefault(line.key, []).append(line)
         if entry["metadata"].get("is_error"):
             errors.append(line)
@@ -129,44 +184,49 @@ def read_detail(path: Path) -> Detail:
     return Detail(values, {k: tuple(v) for k, v in found.items()}, tuple(errors), tuple(warnings), tuple(problems))
 
 
-def _entry(text: str) -> dict[str, Any] | None:
+def _time_ms(value: Any) -> float:
+    return float(value) if type(value) in (int, float) and abs(value) < 1e20 else float("nan")
+
+
+def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
+    """(the entry, "") or (None, why it is none, in brackets)."""
     if not text.startswith(_MARK):
-        return None
-    entry = _json(text[len(_MARK) :])
-    good = isinstance(entry, dict) and isinstance(entry.get("key"), str) and isinstance(entry.get("metadata"), dict)
-    return entry if good else None
-
-
-def _json(text: str) -> Any:
-    """None for what is no JSON."""
+        return None, ""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        entry = strict_json.parse(text[len(_MARK) :])
+    except json.JSONDecodeError:
+        return None, ""
+    except ValueError as e:
+        return None, f" ({e})"
+    good = isinstance(entry, dict) and isinstance(entry.get("key"), str) and isinstance(entry.get("metadata"), dict)
+    return (entry, "") if good else (None, "")
 
 
 def read_summary(path: Path) -> Summary:
     """`label : value` lines; a line of `key: value` inside a sentence does no harm, its label is in no table. Raises OSError."""
     problems = _Problems()
-    texts = [text for _, text in _lines(path, problems)]
+    texts: list[str] = []
     values: dict[str, str] = {}
-    for text in texts:
+    lines: dict[str, int] = {}
+    for number, text in _lines(path, problems, _LARGEST_SUMMARY):
+        texts.append(text)
         label, colon, value = text.partition(":")
         if not colon:
             continue
         label = label.strip()
         if label in values and values[label] != value.strip():
-            problems.note(f"{label!r} stands twice: {values[label]} and {value.strip()}")
-        values[label] = value.strip()
-    return Summary(values, "\n".join(texts), tuple(problems))
+            problems.note(f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}")
+        values[label], lines[label] = value.strip(), number
+    return Summary(values, "\n".join(texts), tuple(problems), lines)
 
 
 def read_accuracy(path: Path) -> Answers:
     """The untruncated log: one JSON array, one row a line. Raises OSError."""
-    problems, payloads, seq_ids, indices = _Problems(), {}, [], []
+    problems, content = _Problems(), bytearray()
+    seq_ids, indices, starts, numbers = array("q"), array("q"), array("q", [0]), array("q")
     opened = closed = False
     previous_comma = True
-    for number, text in _lines(path, problems):
+    for number, text in _lines(path, problems, _LARGEST_ANSWERS):
         text = text.strip()
         if text in ("[", "]"):
             opened, closed = opened or text == "[", text == "]"
@@ -178,24 +238,47 @@ def read_accuracy(path: Path) -> Answers:
         if row is None:
             problems.note(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}")
             continue
-        seq_id, index, data = row
-        if index in payloads:
-            problems.note(f"line {number}: qsl_idx {index} stands there twice")
-        payloads[index] = data
-        seq_ids.append(seq_id)
-        indices.append(index)
+        if len(content) + len(row[2]) > _MOST_PAYLOAD or len(numbers) == _MOST_ROWS:
+            problems.note(f"line {number}: more than {_MOST_PAYLOAD >> 30} GiB or {_MOST_ROWS} answers; the rest was not read")
+            break
+        seq_ids.append(row[0])
+        indices.append(row[1])
+        content += row[2]
+        starts.append(len(content))
+        numbers.append(number)
+    payloads = Payloads(content, indices, starts)
+    if len(payloads) < len(indices):
+        _note_repeated(indices, numbers, problems)
     if not opened or not closed:
         problems.note("the array is not closed: the file is cut")
     elif previous_comma and seq_ids:
         problems.note("the last row ends with a comma: rows are missing")
-    return Answers(payloads, tuple(seq_ids), tuple(indices), tuple(problems))
+    return Answers(payloads, seq_ids, indices, tuple(problems))
+
+
+def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: _Problems) -> None:
+    every = np.asarray(indices, np.int64)
+    order = np.argsort(every, kind="stable")
+    again = np.sort(order[1:][every[order[1:]] == every[order[:-1]]])
+    for row in again[:_MOST_PROBLEMS].tolist():
+        problems.note(f"line {numbers[row]}: qsl_idx {indices[row]} stands there twice")
 
 
 def _row(text: str) -> tuple[int, int, bytes] | None:
-    row = _json(text)
-    if not isinstance(row, dict) or [type(row.get(key)) for key in ("seq_id", "qsl_idx", "data")] != [int, int, str]:
-        return None
+    """(seq_id, qsl_idx, answer); None: no row. With other fields or other blanks than LoadGen's it is read as JSON."""
+    if match := _ROW.fullmatch(text):
+        seq_id, index, digits = int(match[1]), int(match[2]), match[3]
+    else:
+        try:
+            row = strict_json.parse(text)
+        except ValueError:
+            return None
+        if not isinstance(row, dict) or [type(row.get(key)) for key in ("seq_id", "qsl_idx", "data")] != [int, int, str]:
+            return None
+        seq_id, index, digits = row["seq_id"], row["qsl_idx"], row["data"]
+        if not (0 <= seq_id < 1 << 62 and 0 <= index < 1 << 62):
+            return None
     try:
-        return row["seq_id"], row["qsl_idx"], binascii.unhexlify(row["data"])
+        return seq_id, index, binascii.unhexlify(digits)
     except ValueError:
         return None

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
 from compliance import files
-from compliance.check import Check, judge, manual, not_applicable
+from compliance.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.tree import Subject
 
 _SCHEMAS = Path(__file__).parent / "schemas"
+_CORRECT = "correct the file by hand"
+# Of a document that is wrong throughout, enough to say so.
+_MOST_ERRORS = 1000
 
 
 def checks(s: Subject) -> list[Check]:
@@ -30,10 +34,25 @@ def checks(s: Subject) -> list[Check]:
             "all fields, and of this submitter",
             source="F1",
             file=system,
+            fix=_CORRECT,
         ),
-        judge("measurements.json", _schema(s, s.measurements, "measurements", measured), "all five fields", source="F2", file=measured),
-        judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping),
-        judge("source folder", _source(s), "there, and not empty", source="F4", file=place.show(_source_folder(s))),
+        judge(
+            "measurements.json",
+            _schema(s, s.measurements, "measurements", measured),
+            "all five fields",
+            source="F2",
+            file=measured,
+            fix=_CORRECT,
+        ),
+        judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping, fix=_CORRECT),
+        judge(
+            "source folder",
+            _source(s),
+            "there, and not empty",
+            source="F4",
+            file=place.show(_source_folder(s)),
+            fix="put the source there, or how to come by it",
+        ),
         judge(
             "submitted source",
             _submitted_source(s),
@@ -48,17 +67,22 @@ def checks(s: Subject) -> list[Check]:
     ]
 
 
-def faults_of(value: Any, schema: str) -> list[str]:
-    """Each violation as one sentence, the first twenty."""
-    errors = sorted(_validator(schema).iter_errors(value), key=lambda e: list(map(str, e.absolute_path)))
-    return [_sentence(e) for e in errors[:20]]
+def faults_of(value: Any, schema: str) -> list[Fault]:
+    """Each violation, the first twenty by place."""
+    errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
+    return [_fault(e) for e in errors[:20]]
 
 
-def _sentence(error: ValidationError) -> str:
+def _fault(error: ValidationError) -> Fault:
     """A schema's own description says more than "does not match"."""
-    where = ".".join(map(str, error.absolute_path)) or "the document"
+    where = shown(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    return f"{where}: {error.message[:160]}" + (f" ({rule})" if rule and error.absolute_path else "")
+    text = f"{where}: {error.message[:160]}" + (f" ({rule})" if rule and error.absolute_path else "")
+    if error.validator in ("required", "additionalProperties"):
+        return Fault(text)
+    return Fault(
+        text, rule or f"{error.validator}: {shown(json.dumps(error.validator_value, ensure_ascii=False))}", shown(repr(error.instance))
+    )
 
 
 @cache
@@ -68,24 +92,26 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(document)
 
 
-def _schema(s: Subject, value: dict[str, Any] | None, schema: str, file: str) -> list[str]:
+def _schema(s: Subject, value: dict[str, Any] | None, schema: str, file: str) -> Sequence[Fault | str]:
     return [s.faults.get(file, f"{file} is missing")] if value is None else faults_of(value, schema)
 
 
-def _names(s: Subject) -> Iterator[str]:
+def _names(s: Subject) -> Iterator[Fault]:
     """Submitter and division of the description are the folders', letter case aside."""
     for key, want in (("submitter", s.place.submitter_folder.name), ("division", s.place.division)):
         found = (s.system or {}).get(key)
         if s.system is not None and str(found).lower() != want.lower():
-            yield f"{key} is {found!r}; the folder is {want}"
+            yield differs(key, repr(found), want, "the folder is")
 
 
-def _mapping(s: Subject, file: str) -> Iterator[str]:
+def _mapping(s: Subject, file: str) -> Iterator[Fault | str]:
     if s.place.division == "open" or s.mapping is not None:
         yield from _schema(s, s.mapping, "model_mapping", file)
     known = s.rules.benchmarks
     if s.official not in known:
-        yield f"{s.place.benchmark} is mapped to {s.official}; the rules of {s.rules.round} here have {', '.join(known)}"
+        names, official = ", ".join(known), shown(s.official)
+        text = f"{s.place.benchmark} is mapped to {official}; the rules of {s.rules.round} here have {names}"
+        yield Fault(text, f"one of {names}", official)
 
 
 def _source_folder(s: Subject) -> Path:
@@ -93,25 +119,32 @@ def _source_folder(s: Subject) -> Path:
 
 
 def _source(s: Subject) -> Iterator[str]:
-    if not any(path.is_file() and path.stat().st_size for path in files.under(_source_folder(s))):
+    if not any(path.stat().st_size for path in _source_files(s)):
         yield "it holds no file that says anything"
 
 
-def _submitted_source(s: Subject) -> Iterator[str]:
+def _source_files(s: Subject) -> Iterator[Path]:
+    return (path for path in files.under(_source_folder(s)) if path.is_file() and not path.is_symlink())
+
+
+def _submitted_source(s: Subject) -> Iterator[Fault | str]:
     """Beside record.json it must be what the worker ran; a bare submission must hold more than text."""
     folder = _source_folder(s)
-    if not any(path.is_file() and path.suffix not in (".md", ".txt", ".adoc") for path in files.under(folder)):
+    if not any(path.suffix not in (".md", ".txt", ".adoc") for path in _source_files(s)):
         yield "it holds no program, only text"
     elif s.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         if digest != s.recorded("git", "worker_source_sha256"):
-            yield fault or f"its scenarios/ and sut/ have sha256 {digest}; record.json says {s.recorded('git', 'worker_source_sha256')} ran"
+            stated = shown(s.recorded("git", "worker_source_sha256"))
+            text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {stated} ran"
+            yield fault or Fault(text, stated, str(digest))
 
 
 def _record(s: Subject) -> Check:
     if s.place.run is None:
         return not_applicable("record.json", "a submission without a run directory around it", source="D3")
-    return judge("record.json", _schema(s, s.record, "record", "record.json"), "complete", source="D3", file="record.json")
+    faults = _schema(s, s.record, "record", "record.json")
+    return judge("record.json", faults, "complete", source="D3", file="record.json", fix="put the run's own file there, or measure again")
 
 
 def eligibility(s: Subject) -> Check:
@@ -121,7 +154,7 @@ def eligibility(s: Subject) -> Check:
         return manual(
             "eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have", source="I1"
         )
-    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", source="I1")
+    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons, source="I1")
 
 
 def _ineligible(s: Subject) -> Iterator[str]:
@@ -131,20 +164,18 @@ def _ineligible(s: Subject) -> Iterator[str]:
     if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
         yield "its weights are random"
     if (size := s.recorded("cell", "size")) and size not in ("full", "own"):
-        yield f"the model is the {size} one"
+        yield f"the model is the {shown(size)} one"
     if s.recorded("cell", "sut") == "mock":
         yield "the SUT is a mock"
     if s.recorded("mode") == "quick":
         yield "it is a quick run"
     if official := s.rules.benchmarks.get(s.official or ""):
         if d.get("effective_performance_sample_count") != official.performance_sample_count:
-            loaded = d.get("effective_performance_sample_count")
+            loaded = shown(d.get("effective_performance_sample_count"))
             yield f"{loaded} samples are loaded and {s.official} has {official.performance_sample_count}"
         if s.accuracy.detail.get("effective_accuracy_sample_count") != official.dataset_size:
-            yield (
-                f"the accuracy test takes {s.accuracy.detail.get('effective_accuracy_sample_count')} samples and {s.official} has "
-                f"{official.dataset_size}"
-            )
+            taken = shown(s.accuracy.detail.get("effective_accuracy_sample_count"))
+            yield f"the accuracy test takes {taken} samples and {s.official} has {official.dataset_size}"
         if s.accuracy_text is not None and not any(re.match(official.accuracy_pattern, line) for line in s.accuracy_text.splitlines()):
             yield f"accuracy.txt has no line of the metric of {s.official}"
         if official.token_latencies and not d.get("effective_use_token_latencies"):

@@ -13,7 +13,7 @@ from enum import Enum
 import numpy as np
 
 _RANGE = 1 << 32
-_BLOCK = 1 << 14
+_SHORTEST, _LONGEST = 64, 1 << 14
 
 
 class Draws(Enum):
@@ -29,63 +29,65 @@ class Engine:
     def __init__(self, seed: int, draws: Draws):
         self._bits = np.random.MT19937()
         self._bits._legacy_seeding(seed % _RANGE)  # std::mt19937's own; the other ways of seeding are numpy's
-        self._ahead: list[int] = []  # drawn and not yet used, the next one last
+        self._ahead = np.empty(0, np.uint64)  # drawn and not yet used
         self._draws = draws
-
-    def _next(self) -> int:
-        if not self._ahead:
-            self._ahead = self._bits.random_raw(_BLOCK)[::-1].tolist()
-        return self._ahead.pop()
-
-    def _take(self, count: int) -> np.ndarray:
-        used = self._ahead[-count:][::-1]
-        del self._ahead[-count:]
-        return np.concatenate([np.array(used, np.uint64), self._bits.random_raw(count - len(used))])
 
     def below(self, bound: int) -> int:
         """std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32."""
-        while True:
-            raw = self._next()
-            if self._draws is Draws.QUOTIENT:
-                scale = (_RANGE - 1) // bound
-                if raw < bound * scale:
-                    return raw // scale
-            elif (raw * bound) % _RANGE >= (_RANGE - bound) % bound:
-                return raw * bound // _RANGE
+        return int(self.each_below(np.array([bound]))[0])
 
     def many_below(self, bound: int, count: int) -> np.ndarray:
         """`count` of the same at once, int64 [count]."""
-        parts, lacking, wide = [np.empty(0, np.uint64)], count, np.uint64(bound)
-        while lacking > 0:
-            raw = self._take(lacking)
-            if self._draws is Draws.QUOTIENT:
-                scale = np.uint64((_RANGE - 1) // bound)
-                parts.append((raw // scale)[raw < wide * scale])
-            else:
-                product = raw * wide
-                accepted = (product & np.uint64(_RANGE - 1)) >= np.uint64((_RANGE - bound) % bound)
-                parts.append((product >> np.uint64(32))[accepted])
-            lacking -= len(parts[-1])
-        return np.concatenate(parts).astype(np.int64)
+        return self.each_below(np.full(count, bound))
+
+    def each_below(self, bounds: np.ndarray) -> np.ndarray:
+        """One after the other below each of `bounds`, int64 [n].
+
+        A draw that must be repeated shifts all after it: it goes run by run, and the longer, the longer none was.
+        """
+        found, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
+        while done < len(bounds):
+            wanted = bounds[done : done + run].astype(np.uint64)
+            value, good = self._mapped(self._drawn(len(wanted)), wanted)
+            count = len(wanted) if good.all() else int(np.argmin(good))
+            found[done : done + count] = value[:count]
+            self._ahead = self._ahead[count + (count < len(wanted)) :]
+            done += count
+            run = min(2 * run, _LONGEST) if count == len(wanted) else _SHORTEST
+        return found
+
+    def _drawn(self, count: int) -> np.ndarray:
+        """The next `count` draws, which stay the next."""
+        if len(self._ahead) < count:
+            self._ahead = np.concatenate([self._ahead, self._bits.random_raw(count - len(self._ahead))])
+        return self._ahead[:count]
+
+    def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the integers that draws make, which of them count)."""
+        if self._draws is Draws.QUOTIENT:
+            scale = np.uint64(_RANGE - 1) // bounds
+            return raw // scale, raw < bounds * scale
+        product = raw * bounds
+        return product >> np.uint64(32), (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds
 
     def shuffle(self, values: list[int]) -> None:
         """std::shuffle, in place: up to 65,535 values take two positions from one draw."""
-        count = len(values)
-        if count and (_RANGE - 1) // count < count:
-            for at in range(1, count):
-                self._swap(values, at, self.below(at + 1))
-            return
-        even = count > 0 and count % 2 == 0
-        if even:
-            self._swap(values, 1, self.below(2))
-        for at in range(1 + even, count, 2):
-            first, second = divmod(self.below((at + 1) * (at + 2)), at + 2)
-            self._swap(values, at, first)
-            self._swap(values, at + 1, second)
+        positions = self._positions(len(values))
+        for start in range(0, len(positions), _LONGEST):  # not all as Python integers at once
+            for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
+                values[at], values[other] = values[other], values[at]
 
-    @staticmethod
-    def _swap(values: list[int], a: int, b: int) -> None:
-        values[a], values[b] = values[b], values[a]
+    def _positions(self, count: int) -> np.ndarray:
+        """Where the second, third, … of `count` values goes: each changes places with one not behind it."""
+        if count < 2:
+            return np.empty(0, np.int64)
+        if (_RANGE - 1) // count < count:
+            return self.each_below(np.arange(2, count + 1))
+        single = 1 - count % 2  # of an even number the second value goes by itself
+        pairs = np.arange(1 + single, count, 2)
+        drawn = self.each_below(np.concatenate([np.full(single, 2), (pairs + 1) * (pairs + 2)]))
+        both = np.stack(np.divmod(drawn[single:], pairs + 2), axis=1)
+        return np.concatenate([drawn[:single], both.ravel()])
 
     def shuffled(self, count: int) -> list[int]:
         values = list(range(count))
@@ -109,6 +111,8 @@ def performance(
         min_query_count: the effective one, of which equal issue makes its copies.
     """
     engine, size, members = Engine(index_seed, draws), len(loaded), np.asarray(loaded, np.int64)
+    if scenario == "Offline" and not equal_issue:  # the loaded set again and again: nothing is drawn
+        return np.resize(members, count)
     engine.shuffled(size)  # the order of performance_issue_unique, which is drawn even where it is not used
     copies = -(-min_query_count // size)
     order = list(range(size))
@@ -117,16 +121,14 @@ def performance(
         engine.shuffle(order)
         chosen += order
     if scenario == "Offline":
-        return _offline(members, count, equal_issue, engine)
+        return _equally(members, count, engine)
     if not equal_issue:
         return members[engine.many_below(size, count)] if size > 1 else np.repeat(members, count)
     return members[np.resize(np.array(chosen), count)]
 
 
-def _offline(members: np.ndarray, count: int, equal_issue: bool, engine: Engine) -> np.ndarray:
-    """The loaded set again and again; with equal issue each copy is shuffled."""
-    if not equal_issue:
-        return np.resize(members, count)
+def _equally(members: np.ndarray, count: int, engine: Engine) -> np.ndarray:
+    """Offline with equal issue: the loaded set again and again, each copy shuffled."""
     issued: list[int] = []
     for _ in range(-(-count // len(members))):
         copy = members.tolist()
@@ -137,16 +139,15 @@ def _offline(members: np.ndarray, count: int, equal_issue: bool, engine: Engine)
 
 def accuracy(scenario: str, sets: Sequence[Sequence[int]], equal_issue: bool, index_seed: int, draws: Draws) -> np.ndarray:
     """Every sample once, int64, by sequence number: set after set, each from the seed anew."""
-    issued: list[int] = []
-    for loaded in sets:
-        engine, size = Engine(index_seed, draws), len(loaded)
-        first = engine.shuffled(size)
-        engine.shuffled(size)  # of performance_issue_unique
-        equal = engine.shuffled(size)
-        members = list(loaded)
-        if scenario != "Offline":
-            members = [loaded[i] for i in (equal if equal_issue else first)]
-        elif equal_issue:
-            engine.shuffle(members)
-        issued += members
-    return np.array(issued, np.int64)
+    orders = {size: _accuracy_order(scenario, size, equal_issue, Engine(index_seed, draws)) for size in set(map(len, sets))}
+    return np.concatenate([np.empty(0, np.int64), *(np.asarray(each, np.int64)[orders[len(each)]] for each in sets)])
+
+
+def _accuracy_order(scenario: str, size: int, equal_issue: bool, engine: Engine) -> np.ndarray:
+    """The places of a set of `size` samples, in the order they are issued."""
+    if not equal_issue:
+        return np.arange(size) if scenario == "Offline" else np.array(engine.shuffled(size), np.int64)
+    engine.shuffled(size)
+    engine.shuffled(size)  # of performance_issue_unique
+    equal = engine.shuffled(size)
+    return np.array(engine.shuffled(size) if scenario == "Offline" else equal, np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,12 @@ class Truncation:
     keep_bytes: int
     joint: str
 
+    def cut(self, whole: bytes) -> bytes:
+        """As truncate_accuracy_log.py does it; a log within the limit stays as it is."""
+        if len(whole) <= self.limit_bytes:
+            return whole
+        return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
+
 
 @dataclass(frozen=True)
 class EvidenceRule:
@@ -112,6 +118,55 @@ class Dates:
 
 
 @dataclass(frozen=True)
+class ComplianceTest:
+    """One TESTxx of mlcommons/inference, compliance/.
+
+    Attributes:
+        required_by: official benchmarks that need it in the closed and network divisions.
+        audit: the keys of its audit.config but for the sampling target.
+        files, optional_files: below its folder in the submission: those that must and those that may stand there.
+        sampling_target: official benchmark, or "*", → answers LoadGen is asked to log; empty: the test logs none.
+        truncated: whether its log of answers is cut as the accuracy run's is, and its accuracy.txt holds the hash.
+        tolerance: of its speed, as a fraction of the performance run's; None: speeds are not compared.
+        tolerance_single_stream: in SingleStream where the latency is at most `short_latency_ns`.
+        only_faster: being slower by more is no fault.
+    """
+
+    required_by: tuple[str, ...]
+    audit: Mapping[str, int]
+    files: tuple[str, ...]
+    optional_files: tuple[str, ...] = ()
+    sampling_target: Mapping[str, int] = field(default_factory=dict)
+    truncated: bool = False
+    tolerance: float | None = None
+    tolerance_single_stream: float | None = None
+    short_latency_ns: int = 0
+    only_faster: bool = False
+
+    def settings(self, official: str | None) -> dict[str, int]:
+        """Every key of audit.config for this official benchmark, in the file's order."""
+        target = self.sampling_target.get(official or "*", self.sampling_target.get("*"))
+        return {**self.audit, **({} if target is None else {"accuracy_log_sampling_target": target})}
+
+
+@dataclass(frozen=True)
+class OutputLength:
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """A sample that takes `odd` times as long the first time as later on is for a person to judge.
+
+    Attributes:
+        least_seconds: to be spent on samples that are new, so that a machine's warming up does not count.
+    """
+
+    odd: float
+    least_seconds: float
+
+
+@dataclass(frozen=True)
 class ConfKey:
     """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf."""
 
@@ -131,6 +186,7 @@ class Rules:
         wheel: the requirement this project installs.
         versions: LoadGen's official versions of this round → the commit each logs.
         file_sha1: version → {path: sha1} as it logs them.
+        compliance_tests: by name, in the order they are run.
         user_conf: every key LoadGen reads.
         detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all.
         summary_labels: label in the summary → key in the detail log.
@@ -148,6 +204,9 @@ class Rules:
     evidence: Mapping[str, EvidenceRule]
     early_stopping: EarlyStopping
     dates: Dates
+    compliance_tests: Mapping[str, ComplianceTest]
+    output_length: OutputLength
+    repeats: Repeats
     user_conf: Mapping[str, ConfKey]
     detail_keys: Mapping[str, tuple[str, ...]]
     summary_labels: Mapping[str, str]
@@ -188,6 +247,9 @@ def _rules(d: dict[str, Any]) -> Rules:
         {name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
         _made(EarlyStopping, d["early_stopping"]),
         _made(Dates, d["dates"]),
+        {name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
+        _made(OutputLength, d["output_length"]),
+        _made(Repeats, d["repeats"]),
         {key: _conf_key(c) for key, c in d["user_conf"].items()},
         {name: tuple(keys) for name, keys in d["detail"].items()},
         d["summary"],

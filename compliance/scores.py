@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from compliance import accuracy, files, logs, recomputed
-from compliance.check import Check, judge, manual
+from compliance import accuracy, files, logs, recomputed, strict_json
+from compliance.check import Check, Fault, judge, manual, shown
 from compliance.provenance import is_sha256, no_reference
 from compliance.rules import Rules
 from compliance.tree import Subject
 
 _LOG = "mlperf_log_accuracy.json"
+_CUT = "truncate_accuracy_log.py writes both log and hash; a run's own command, given again, does so too"
+_AGAIN = "measure the accuracy again"
+_SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json; the run's own command scores them anew"
+_REFERENCE = "measure where the reference can be made: see the reason in record.json"
 _ROW = re.compile(rb'"seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}),')
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
@@ -25,12 +29,21 @@ def checks(s: Subject) -> list[Check]:
     submitted, whole = s.accuracy.folder / _LOG, whole_log(s)
     where = {"file": s.place.show(submitted)}
     found = [
-        judge("accuracy log size", _size(submitted, s.rules), f"at most {s.rules.truncation.limit_bytes} bytes", source="E4", **where),
-        judge("performance log of answers", _no_answers(s), "empty, as it must be", source="E3"),
+        judge(
+            "accuracy log size",
+            _size(submitted, s.rules),
+            f"at most {s.rules.truncation.limit_bytes} bytes",
+            source="E4",
+            fix=_CUT,
+            **where,
+        ),
+        judge(
+            "performance log of answers", _no_answers(s), "empty, as it must be", source="E3", fix="remove audit.config and measure again"
+        ),
     ]
     if whole is None:
         why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        text = judge("accuracy hash", _hash_form(s), "", source="E2")
+        text = judge("accuracy hash", _hash_form(s), "", source="E2", fix=_CUT)
         return [
             *found,
             _order_of_rest(s, submitted),
@@ -40,7 +53,14 @@ def checks(s: Subject) -> list[Check]:
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     found.append(
-        judge("accuracy hash", _hash(s, whole), "of the whole log; head and tail of the submitted one are its own", source="E2", **where)
+        judge(
+            "accuracy hash",
+            _hash(s, whole),
+            "of the whole log; head and tail of the submitted one are its own",
+            source="E2",
+            fix=_CUT,
+            **where,
+        )
     )
     found.append(
         judge(
@@ -49,18 +69,25 @@ def checks(s: Subject) -> list[Check]:
             f"{len(answers.payloads) if answers else 0} samples, each once",
             source="E3",
             file=s.place.show(whole),
+            fix=_AGAIN,
         )
     )
     if answers is not None:
-        order = recomputed.accuracy_order(s, np.array(answers.seq_ids, object), np.array(answers.indices, object))
-        found.append(judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole)))
-    judged = ["no reference was there to judge its accuracy by"] if s.place.run and no_reference(s) else []
-    return [*found, _score(s, answers, fault), judge("accuracy judged", judged, "against a reference", level="valid", source="E1")]
+        order = recomputed.accuracy_order(s, np.asarray(answers.seq_ids, np.int64), np.asarray(answers.indices, np.int64))
+        found.append(
+            judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
+        )
+    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and no_reference(s) else []
+    return [
+        *found,
+        _score(s, answers, fault),
+        judge("accuracy judged", judged, "against a reference", level="valid", source="E1", fix=_REFERENCE),
+    ]
 
 
 def _order_of_rest(s: Subject, submitted: Path) -> Check:
     """What truncation left of the log still says which samples came first and last."""
-    where = {"source": "C7", "file": s.place.show(submitted)}
+    where = {"source": "C7", "file": s.place.show(submitted), "fix": _AGAIN}
     content, fault = files.attempt(files.whole_bytes, submitted)
     rows = np.array(_ROW.findall(content or b""), "S18").astype(np.int64).reshape(-1, 2)
     faults = [fault] if content is None else recomputed.accuracy_order(s, rows[:, 0], rows[:, 1])
@@ -76,41 +103,43 @@ def whole_log(s: Subject) -> Path | None:
     return None if content is not None and s.rules.truncation.joint.encode() in content else s.accuracy.folder / _LOG
 
 
-def _size(path: Path, rules: Rules) -> Iterator[str]:
+def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
     size, fault = files.attempt(lambda p: p.stat().st_size, path)
     if fault or size is None:
         yield fault
     elif not 0 < size <= rules.truncation.limit_bytes:
-        yield f"{size} bytes; more than 0 and at most {rules.truncation.limit_bytes}"
+        most = rules.truncation.limit_bytes
+        yield Fault(f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes")
 
 
-def _no_answers(s: Subject) -> Iterator[str]:
+def _no_answers(s: Subject) -> Iterator[Fault | str]:
     """A performance run logs no answers: others come from audit settings."""
     folder = s.place.raw("performance") or s.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
-        yield f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
+        text = f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
+        yield Fault(text, "an empty array", f"{content[2]} bytes", s.place.show(folder / _LOG))
     if fault and s.place.run:
-        yield fault
+        yield Fault(fault, file=s.place.show(folder / _LOG))
 
 
-def _hash_form(s: Subject) -> Iterator[str]:
+def _hash_form(s: Subject) -> Iterator[Fault | str]:
     found = _HASH.findall(s.accuracy_text or "")
-    if len(found) != 1 or not is_sha256(found[0]):
-        yield (
-            f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one"
-            if len(found) != 1
-            else "accuracy.txt: the hash is no sha256"
-        )
+    file = s.place.show(s.accuracy.folder / "accuracy.txt")
+    if len(found) != 1:
+        yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
+    elif not is_sha256(found[0]):
+        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
 
 
-def _hash(s: Subject, whole: Path) -> Iterator[str]:
+def _hash(s: Subject, whole: Path) -> Iterator[Fault | str]:
     if faults := list(_hash_form(s)):
         yield from faults
         return
     stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(files.sha256, whole)
     if fault or digest != stated:
-        yield fault or f"accuracy.txt says {stated}; the whole log has {digest}"
+        file = s.place.show(s.accuracy.folder / "accuracy.txt")
+        yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
         return
     content, fault = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
     cut = s.rules.truncation
@@ -123,20 +152,26 @@ def _hash(s: Subject, whole: Path) -> Iterator[str]:
         yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
 
 
-def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[str]:
+def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
     if answers is None:
         yield fault
         return
     yield from answers.problems
     count = s.accuracy.detail.number("effective_accuracy_sample_count")
-    if count != len(answers.payloads) or sorted(answers.payloads) != list(range(len(answers.payloads))):
-        yield f"{len(answers.payloads)} different samples answered; each of the {count} must be, from 0 on"
-    if sorted(answers.seq_ids) != list(range(len(answers.seq_ids))):
+    if count != (different := len(answers.payloads)) or not _from_zero(np.fromiter(answers.payloads, np.int64, different)):
+        text = f"{different} different samples answered; each of the {count} must be, from 0 on"
+        yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
+    if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
 
 
+def _from_zero(numbers: np.ndarray) -> bool:
+    """0, 1, 2, … in any order, each once."""
+    return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
+
+
 def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt")}
+    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (s.accuracy_text or "").split("\n", 1)[0]
     if s.place.run is None:
         return _stated(s, "a submission without a run directory around it holds no reference to score against")
@@ -144,7 +179,11 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
         return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
     if answers is None:
         return judge("accuracy score", [fault], "", **where)
-    found, why = files.attempt(lambda run: rescore(run, s.recorded("accuracy"), answers), s.place.run)
+    reference, why = files.attempt(files.arrays, s.place.run / "reference.npz")
+    forced, forced_why = _forced(s.place.run / "raw" / "accuracy" / "logits.npy")
+    if reference is None or forced_why:
+        return judge("accuracy score", [f"cannot be taken again: {why or forced_why}"], "", **where)
+    found, why = files.reckon(lambda: _scored(s.recorded("accuracy"), answers, reference, forced))
     if found is None:
         return judge("accuracy score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
@@ -152,39 +191,48 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
         _compared(found, line),
         f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
         **where,
-        fix="the answers differ from the reference's: see raw/accuracy and the tolerance in record.json",
     )
 
 
 def _stated(s: Subject, why: str) -> Check:
     """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt")}
+    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (s.accuracy_text or "").split("\n", 1)[0]
     if not line or line.startswith("hash="):
         return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
-    stated, _ = files.attempt(lambda _: json.loads(line), Path("accuracy.txt"))
+    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
     if isinstance(stated, dict) and stated.get("passed") is False:
-        return judge("accuracy score", [f"accuracy.txt says of itself that it did not pass: {line[:160]}"], "", **where)
+        return judge(
+            "accuracy score",
+            [Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160])],
+            "",
+            **where,
+        )
     return manual("accuracy score", why, **where)
 
 
-def rescore(run: Path, judged: dict[str, Any], answers: logs.Answers) -> accuracy.Accuracy:
-    """Raises OSError or one of the errors of damaged content."""
-    forced = run / "raw" / "accuracy" / "logits.npy"
-    return accuracy.score(
-        judged["score"],
-        answers.payloads,
-        files.arrays(run / "reference.npz"),
-        judged["tolerance"],
-        judged["keys"],
-        files.array(forced) if forced.exists() else None,
-    )
+def _forced(path: Path) -> tuple[np.ndarray | None, str]:
+    """The teacher-forced logits of a model that generates; another has none."""
+    try:
+        path.lstat()
+    except OSError:
+        return None, ""
+    return files.attempt(files.array, path)
 
 
-def _compared(found: accuracy.Accuracy, line: str) -> Iterator[str]:
-    stated, _ = files.attempt(lambda _: json.loads(line), Path("accuracy.txt"))
+def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
+    """Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
+    if not isinstance(judged, dict):
+        raise ValueError("record.json does not say how it is judged")
+    return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
+
+
+def _compared(found: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
     if stated != json.loads(found.line()):
-        yield f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
+        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
+        yield Fault(text, found.line(), line[:200])
     if not found.passed:
         limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in found.detail.items())
-        yield f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"
+        text = f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"
+        yield Fault(text, f"at most {found.threshold:g}", f"{found.value:.5g}")

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import re
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
     rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":\d+,"complete_ns":(\d{1,18})\}'
 )
-_BLOCK = 8 << 20
+_BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
 # A sample takes 300 bytes in Offline and a query 1.2 KB in SingleStream: what is packed to more than this a sample is no trace of LoadGen.
 _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
@@ -52,15 +53,24 @@ def read(path: Path) -> Trace:
             whole, _, tail = (tail + block).rpartition(b"\n")
             last = whole[-8:] or last
             if found := _SAMPLE.findall(whole):
-                parts.append(np.array(found, "S18").astype(np.int64))
+                parts.append(_numbers(found))
                 count += len(found)
-            if count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count or len(tail) > _BLOCK:
+            if count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count or len(tail) > _LONGEST_LINE:
                 problems.append(f"after {size} bytes with {count} samples it is longer than a trace can be, and was not read further")
                 break
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    rows = np.concatenate([np.empty((0, 6), np.int64), *parts])
-    rows = rows[np.argsort(rows[:, 2], kind="stable")]
-    start_ns, (sequence, query, index, latency_ns) = rows[:, 0] * 1000 + rows[:, 1], rows.T[2:]
+    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(5)]
+    del parts
+    if (columns[1][1:] < columns[1][:-1]).any():
+        order = np.argsort(columns[1], kind="stable")
+        columns = [column[order] for column in columns]
+    start_ns, sequence, query, index, latency_ns = columns
     return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, tuple(problems))
+
+
+def _numbers(found: list[tuple[bytes, ...]]) -> np.ndarray:
+    """Of matches: start_ns, sequence, query, index and latency_ns, int64 [5, n]."""
+    rows = np.fromstring(b" ".join(chain.from_iterable(found)), np.int64, sep=" ").reshape(-1, 6).T
+    return np.concatenate([rows[:1] * 1000 + rows[1:2], rows[2:]])

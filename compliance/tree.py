@@ -74,6 +74,7 @@ class Subject:
     Attributes:
         trace: of the performance test; None: none was written, or `faults` says why it could not be read.
         trace_file: where it lies, or would.
+        compliance: the compliance tests that stand in the tree or in raw/, by name.
         faults: file name → why it could not be read.
     """
 
@@ -88,6 +89,7 @@ class Subject:
     accuracy_text: str | None
     trace: traces.Trace | None
     trace_file: str
+    compliance: dict[str, Test]
     faults: dict[str, str]
 
     @property
@@ -162,8 +164,17 @@ def read(place: Place, rules: Rules) -> Subject:
         take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
         take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
         place.show(trace),
+        dict(_compliance(place, rules)),
         faults,
     )
+
+
+def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
+    """The logs are those of the submission, whose raw/ must have the same."""
+    for name in rules.compliance_tests:
+        folder, raw = place.folder / name, place.raw(name)
+        if folder.exists() or (raw and raw.exists()):
+            yield name, _test(name, folder / rules.layout.performance, place)
 
 
 def _trace_path(place: Place, rules: Rules) -> Path:

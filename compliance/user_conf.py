@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compliance.check import Check, judge, manual
+from compliance.check import Check, Fault, judge, manual, shown
 from compliance.tree import Subject
 
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 
 
 @dataclass(frozen=True)
 class Conf:
-    """user.conf. `values`: the whole key → its text, the last one counts; `faults`: lines LoadGen would refuse."""
+    """user.conf. `values`: the whole key → its text, the last one counts; `lines`: where that is; `refused`: what LoadGen would refuse."""
 
     values: dict[str, str]
-    faults: tuple[str, ...]
+    lines: dict[str, int]
+    refused: tuple[Fault, ...]
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        return tuple(fault.text for fault in self.refused)
 
     def look_up(self, model: str, scenario: str, key: str) -> tuple[str, float] | None:
         """(the line's key, its value) in LoadGen's order."""
@@ -32,7 +39,8 @@ class Conf:
 def parse(text: str) -> Conf:
     """As test_settings_internal.cc does it: words; `#` ends a line; key = value, the value a number."""
     values: dict[str, str] = {}
-    faults = []
+    lines: dict[str, int] = {}
+    refused = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if "#" in words:
@@ -40,36 +48,38 @@ def parse(text: str) -> Conf:
         if not words:
             continue
         if len(words) != 3 or words[1] != "=" or not _is_number(words[2]):
-            faults.append(f"line {number} is not `model.scenario.key = number`: {line.strip()[:60]!r}")
+            found = repr(line.strip()[:60])
+            text = f"line {number} is not `model.scenario.key = number`: {found}"
+            refused.append(Fault(text, "model.scenario.key = number", found, line=number))
         elif words[0].count(".") < 2:
-            faults.append(f"line {number}: {words[0]!r} is not model.scenario.key")
+            found = repr(shown(words[0]))
+            refused.append(Fault(f"line {number}: {found} is not model.scenario.key", "model.scenario.key", found, line=number))
         else:
-            values[words[0]] = words[2]
-    return Conf(values, tuple(faults))
+            values[words[0]], lines[words[0]] = words[2], number
+    return Conf(values, lines, tuple(refused))
 
 
 def _is_number(word: str) -> bool:
-    try:
-        return abs(float(word)) < float("inf")
-    except ValueError:
-        return False
+    """As C++ reads one: Python would take 1_000 and other scripts' digits too."""
+    return bool(_NUMBER.fullmatch(word)) and abs(float(word)) < float("inf")
 
 
 def check(s: Subject) -> Check:
     """LoadGen ignores what it does not know, silently."""
     file = s.place.show(s.place.folder / "user.conf")
-    faults = [f for test in s.tests for name, f in test.faults.items() if name == "user.conf"]
+    faults: list[Fault | str] = [f for test in s.tests for name, f in test.faults.items() if name == "user.conf"]
     conf, others = parse(s.performance.user_conf or ""), parse(s.accuracy.user_conf or "")
-    faults += [*conf.faults, *others.faults, *_unknown_keys(conf, s)]
+    faults += [*conf.refused, *others.refused, *_unknown_keys(conf, s)]
     if not conf.values and not faults:
         faults.append("it sets nothing")
     strangers = conf.models() - {s.place.benchmark}
     if s.place.run and strangers:
-        faults.append(f"keys of {', '.join(sorted(strangers))}; LoadGen looked for {s.place.benchmark} and ignored them")
+        names = shown(", ".join(sorted(strangers)))
+        faults.append(Fault(f"keys of {names}; LoadGen looked for {s.place.benchmark} and ignored them", s.place.benchmark, names))
     if not faults and strangers and s.place.benchmark not in conf.models():
         return manual(
             "user.conf keys",
-            f"they are of {', '.join(sorted(strangers))} and the folder is {s.place.benchmark}: which name LoadGen "
+            f"they are of {shown(', '.join(sorted(strangers)))} and the folder is {s.place.benchmark}: which name LoadGen "
             "looked for cannot be told",
             source="B3",
             file=file,
@@ -84,8 +94,8 @@ def check(s: Subject) -> Check:
     )
 
 
-def _unknown_keys(conf: Conf, s: Subject) -> Iterator[str]:
+def _unknown_keys(conf: Conf, s: Subject) -> Iterator[Fault]:
     for full in conf.values:
         _, scenario, key = full.rsplit(".", 2)
         if key not in s.rules.user_conf or scenario not in _SCENARIO_NAMES:
-            yield f"LoadGen knows no {full!r} and ignores it"
+            yield Fault(f"LoadGen knows no {shown(full)!r} and ignores it", "a key LoadGen knows", shown(full), line=conf.lines[full])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scipy.special import betainc
-
-from compliance.check import Check, judge
+from compliance import early_stopping
+from compliance.check import Check, Fault, judge, shown
+from compliance.early_stopping import discards
+from compliance.entries import no_number, of_entry
 from compliance.logs import Detail
 from compliance.provenance import power_date
 from compliance.rules import Rules
@@ -14,7 +15,8 @@ from compliance.tree import Subject, Test
 
 # Floats are logged with six significant digits.
 _DIGITS = 1.1e-5
-_FIX_VALID = "run it with --mode valid"
+FIX_VALID = "run it with --mode valid"
+_AGAIN = "measure again: the figures are not of one unchanged run"
 
 
 def checks(s: Subject) -> list[Check]:
@@ -23,20 +25,47 @@ def checks(s: Subject) -> list[Check]:
     return [
         error_lines(s.performance, s),
         error_lines(s.accuracy, s),
-        judge("counts", _counts(detail, scenario), f"{_samples(detail, scenario)} samples issued and completed", source="C4", file=file),
-        judge("latencies", _latencies(detail, scenario), "minimum, mean, percentiles, maximum and rate agree", source="C4", file=file),
+        judge(
+            "counts",
+            _counts(detail, scenario),
+            f"{_samples(detail, scenario)} samples issued and completed",
+            source="C4",
+            file=file,
+            fix=_AGAIN,
+        ),
+        judge(
+            "latencies",
+            _latencies(detail, scenario),
+            "minimum, mean, percentiles, maximum and rate agree",
+            source="C4",
+            file=file,
+            fix=_AGAIN,
+        ),
         judge(
             "validity",
             _validity(detail, scenario, rules),
             f"{detail.get('result_validity')}, as re-derived from duration, counts and early stopping",
             source="C1",
             file=file,
+            fix=_AGAIN,
         ),
-        judge("duration", _duration(detail, scenario, rules), "the latencies fit into the time that passed", source="C3", file=file),
         judge(
-            "early stopping", _early_stopping(detail, scenario, rules), "as re-derived from the number of queries", source="C9", file=file
+            "duration",
+            _duration(detail, scenario, rules),
+            "the latencies fit into the time that passed",
+            source="C3",
+            file=file,
+            fix=_AGAIN,
         ),
-        judge("LoadGen's verdict", _verdict(detail), "VALID", level="valid", source="C1", file=file, fix=_FIX_VALID),
+        judge(
+            "early stopping",
+            early_stopping.faults(detail, scenario, rules),
+            "as re-derived from the number of queries",
+            source="C9",
+            file=file,
+            fix=_AGAIN,
+        ),
+        judge("LoadGen's verdict", _verdict(detail), "VALID", level="valid", source="C1", file=file, fix=FIX_VALID),
         judge(
             "measured duration",
             _long_enough(detail, scenario, rules),
@@ -44,7 +73,7 @@ def checks(s: Subject) -> list[Check]:
             level="valid",
             source="C3",
             file=file,
-            fix=_FIX_VALID,
+            fix=FIX_VALID,
         ),
     ]
 
@@ -61,13 +90,14 @@ def error_lines(test: Test, s: Subject) -> Check:
     )
 
 
-def _errors(test: Test) -> Iterator[str]:
+def _errors(test: Test) -> Iterator[Fault | str]:
     for line in test.detail.errors:
-        yield f"line {line.number}: {line.key}: {str(line.value)[:120]}"
+        text = f"line {line.number}: {shown(line.key)}: {str(line.value)[:120]}"
+        yield Fault(text, "no error line", shown(line.value), line=line.number)
     if not test.detail.values:
         yield f"the {test.name} log shows nothing, neither errors nor their absence"
     if test.name == "performance" and test.detail.get("num_errors") != 0:
-        yield f"num_errors is {test.detail.get('num_errors')}; it must be there and 0"
+        yield of_entry(test.detail, "num_errors", 0, "it must be there and")
     if "No errors encountered during test." not in test.summary.text:
         yield "the summary does not say that no errors were encountered"
 
@@ -77,11 +107,11 @@ def _samples(d: Detail, scenario: str) -> float | None:
     return d.number("generated_samples_per_query") if scenario == "Offline" else d.number("result_query_count")
 
 
-def _missing(d: Detail, *keys: str) -> list[str]:
-    return [f"{key} is {d.get(key)!r}; a number belongs there" for key in keys if d.number(key) is None]
+def _missing(d: Detail, *keys: str) -> list[Fault]:
+    return [no_number(d, key) for key in keys if d.number(key) is None]
 
 
-def _counts(d: Detail, scenario: str) -> Iterator[str]:
+def _counts(d: Detail, scenario: str) -> Iterator[Fault | str]:
     keys = (
         "generated_query_count",
         "generated_samples_per_query",
@@ -97,27 +127,30 @@ def _counts(d: Detail, scenario: str) -> Iterator[str]:
     if scenario == "Offline":
         padded = -(-wanted // loaded) * loaded if loaded and d.get("effective_sample_concatenate_permutation") else wanted
         if each != padded:
-            yield f"generated_samples_per_query is {each}; the effective settings ask for {padded}"
+            yield of_entry(d, "generated_samples_per_query", padded, "the effective settings ask for")
         if generated != 1 or issued != 1:
-            yield f"{generated} queries generated and {issued} issued; Offline has one"
+            text = f"{generated} queries generated and {issued} issued; Offline has one"
+            yield Fault(text, "1 and 1", f"{generated} and {issued}", line=d.line("result_query_count"))
     else:
         if each != 1:
-            yield f"generated_samples_per_query is {each}; SingleStream has 1"
+            yield of_entry(d, "generated_samples_per_query", 1, "SingleStream has")
         if not 1 <= issued <= generated:
-            yield f"{issued} queries issued of {generated} generated"
+            text = f"{issued} queries issued of {generated} generated"
+            yield Fault(text, f"1 to {generated}", str(issued), line=d.line("result_query_count"))
         yield from _generated(d, generated)
 
 
-def _generated(d: Detail, generated: float) -> Iterator[str]:
+def _generated(d: Detail, generated: float) -> Iterator[Fault | str]:
     """SingleStream prepares queries for twice the duration at the target rate, and at least the least count (loadgen.cc)."""
     rate, duration_ms, least = (d.number(f"effective_{key}") or 0 for key in ("target_qps", "min_duration_ms", "min_query_count"))
     # Equal issue has made the least count larger than what the duration asks for.
     want = least if d.get("effective_sample_concatenate_permutation") else max(least, 2 * duration_ms / 1e3 * rate)
     if abs(generated - want) > 2 + _DIGITS * want:
-        yield f"{generated} queries generated; duration and target make {want:.0f}"
+        text = f"{generated} queries generated; duration and target make {want:.0f}"
+        yield Fault(text, f"{want:.0f}", str(generated), line=d.line("generated_query_count"))
 
 
-def _latencies(d: Detail, scenario: str) -> Iterator[str]:
+def _latencies(d: Detail, scenario: str) -> Iterator[Fault | str]:
     ladder = [
         "result_min_latency_ns",
         *(f"result_{p}_percentile_latency_ns" for p in ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")),
@@ -134,10 +167,11 @@ def _latencies(d: Detail, scenario: str) -> Iterator[str]:
     steps = [(key, d.number(key) or 0) for key in ladder]
     for (low_key, low), (high_key, high) in zip(steps, steps[1:], strict=False):
         if low > high:
-            yield f"{low_key} = {low} is above {high_key} = {high}"
+            yield Fault(f"{low_key} = {low} is above {high_key} = {high}", f"at most {high}", str(low), line=d.line(low_key))
     minimum, mean, maximum = steps[0][1], d.number("result_mean_latency_ns") or 0, steps[-1][1]
     if not 0 < minimum <= mean <= maximum:
-        yield f"the mean latency {mean} is not between minimum {minimum} and maximum {maximum}"
+        text = f"the mean latency {mean} is not between minimum {minimum} and maximum {maximum}"
+        yield Fault(text, f"{minimum} to {maximum}", str(mean), line=d.line("result_mean_latency_ns"))
         return
     samples = _samples(d, scenario) or 0
     if scenario == "Offline":
@@ -147,7 +181,7 @@ def _latencies(d: Detail, scenario: str) -> Iterator[str]:
     for key, value in expected.items():
         # The mean is logged in whole nanoseconds, which shows in short latencies.
         if not close(d.number(key) or 0, value, _DIGITS + (1 / mean if scenario != "Offline" else 0)):
-            yield f"{key} is {d.get(key)}; counts and latencies give {value:.6g}"
+            yield of_entry(d, key, f"{value:.6g}", "counts and latencies give")
 
 
 def close(a: float, b: float, relative: float) -> bool:
@@ -162,7 +196,7 @@ def _last_issue_ns(d: Detail, scenario: str) -> float | None:
     return (count - 1) * 1e9 / rate if count and rate else None
 
 
-def _validity(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
+def _validity(d: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
     parts = {
         "result_min_duration_met": _min_duration_met(d, scenario),
         "result_min_queries_met": _min_queries_met(d, scenario),
@@ -170,12 +204,15 @@ def _validity(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
     }
     for key, derived in parts.items():
         if not isinstance(d.get(key), bool):
-            yield f"{key} is {d.get(key)!r}; true or false belongs there"
+            value = shown(repr(d.get(key)))
+            yield Fault(f"{key} is {value}; true or false belongs there", "true or false", value, line=d.line(key))
         elif derived is not None and d.get(key) is not derived:
-            yield f"{key} is {d.get(key)}; the figures say {derived}"
+            yield of_entry(d, key, derived, "the figures say")
     verdict = "VALID" if all(d.get(key) is True for key in parts) else "INVALID"
     if d.get("result_validity") != verdict:
-        yield f"result_validity is {d.get('result_validity')!r}; its parts make it {verdict}"
+        value = shown(repr(d.get("result_validity")))
+        text = f"result_validity is {value}; its parts make it {verdict}"
+        yield Fault(text, verdict, value, line=d.line("result_validity"))
 
 
 def _min_duration_met(d: Detail, scenario: str) -> bool | None:
@@ -196,26 +233,6 @@ def _min_queries_met(d: Detail, scenario: str) -> bool | None:
     return queries >= least_queries and samples >= least_samples
 
 
-def discards(queries: int, percentile: float, rules: Rules) -> int | None:
-    """How many of the slowest queries early stopping leaves out: the largest t - 1 with queries ≥ h(t) + t; None: too few queries.
-
-    h(t) is the least h with P(Binomial(h + t, 1 - percentile) ≤ t) ≤ 1 - confidence (loadgen/early_stopping.cc), and that probability is
-    the regularised incomplete beta function I_percentile(h, t + 1).
-    """
-
-    def enough(t: int) -> bool:
-        h = queries - t
-        return h > 0 and bool(betainc(h, t + 1, percentile - rules.early_stopping.tolerance) <= 1 - rules.early_stopping.confidence)
-
-    if not enough(1):
-        return None
-    low, high = 1, queries
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    return low - 1
-
-
 def _early_stopping_met(d: Detail, scenario: str, rules: Rules) -> bool | None:
     if scenario == "Offline":
         return True
@@ -223,42 +240,7 @@ def _early_stopping_met(d: Detail, scenario: str, rules: Rules) -> bool | None:
     return None if queries is None else discards(int(queries), rules.scenarios[scenario].percentile / 100, rules) is not None
 
 
-def _early_stopping(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
-    if scenario == "Offline":
-        if d.get("early_stopping_met") is not True:
-            yield f"early_stopping_met is {d.get('early_stopping_met')}; Offline has no early stopping to fail"
-        return
-    text = d.get("early_stopping_result")
-    if d.number("result_query_count") is None or not isinstance(text, str):
-        yield "result_query_count or early_stopping_result is missing"
-        return
-    # LoadGen also estimates the 99th percentile, from which MultiStream may be inferred.
-    for percentile, key in ((rules.scenarios[scenario].percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")):
-        yield from _estimate(d, text, percentile, key, rules)
-
-
-def _estimate(d: Detail, text: str, percentile: float, key: str, rules: Rules) -> Iterator[str]:
-    queries, estimate = int(d.number("result_query_count") or 0), d.number(key)
-    if estimate is None:
-        yield f"{key} is {d.get(key)!r}; a number belongs there"
-        return
-    left_out = discards(queries, percentile / 100, rules)
-    if left_out is None:
-        if estimate != 0:
-            yield f"{queries} queries are too few for an estimate of the {percentile:g}th percentile, and there is one: {estimate}"
-        return
-    said = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
-    if key == "early_stopping_latency_ss":
-        said += [f"({queries})", f"Would discard {left_out} highest"]
-    for words in said:
-        if words not in text:
-            yield f"early_stopping_result does not say `{words}`"
-    low, high = d.number(f"result_{percentile:.2f}_percentile_latency_ns"), d.number("result_max_latency_ns")
-    if low is None or high is None or not low <= estimate <= high:
-        yield f"the estimate {estimate} is not between the {percentile:g}th percentile {low} and the maximum {high}"
-
-
-def _duration(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
+def _duration(d: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
     """Three clocks: the latencies, the calendar (power_begin, power_end) and the log's own."""
     needed_ns, wall_s = _last_issue_ns(d, scenario), wall_seconds(d)
     if needed_ns is None or wall_s is None:
@@ -267,10 +249,13 @@ def _duration(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
     mean, samples = d.number("result_mean_latency_ns") or 0, _samples(d, scenario) or 0
     busy_s = max(needed_ns, samples * mean if scenario != "Offline" else 0) / 1e9
     if busy_s > wall_s + rules.dates.clock_tolerance_s:
-        yield f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin and power_end"
+        text = f"the latencies add up to {busy_s:.3f} s and {wall_s:.3f} s passed between power_begin and power_end"
+        yield Fault(text, f"at most {wall_s:.3f} s", f"{busy_s:.3f} s", line=d.line("power_end"))
     line = d.occurrences.get("result_validity", ())
     if line and not busy_s * 1e3 <= line[-1].time_ms + rules.dates.clock_tolerance_s * 1e3:
-        yield f"the latencies add up to {busy_s:.3f} s and the log's own clock stands at {line[-1].time_ms / 1e3:.3f} s"
+        clock_s = line[-1].time_ms / 1e3
+        text = f"the latencies add up to {busy_s:.3f} s and the log's own clock stands at {clock_s:.3f} s"
+        yield Fault(text, f"at most {clock_s:.3f} s", f"{busy_s:.3f} s", line=line[-1].number)
 
 
 def wall_seconds(d: Detail) -> float | None:
@@ -278,18 +263,20 @@ def wall_seconds(d: Detail) -> float | None:
     return None if begin is None or end is None else (end - begin).total_seconds()
 
 
-def _verdict(d: Detail) -> Iterator[str]:
+def _verdict(d: Detail) -> Iterator[Fault | str]:
     if d.get("result_validity") != "VALID":
+        found = shown(d.get("result_validity", "none"))
         reasons = " ".join(str(r) for r in d.all("result_invalid_reason")).strip()
-        yield f"{d.get('result_validity', 'none')}{': ' if reasons else ''}{reasons[:300]}"
+        yield Fault(f"{found}{': ' if reasons else ''}{reasons[:300]}", "VALID", found, line=d.line("result_validity"))
 
 
 def _least_s(rules: Rules, scenario: str) -> float:
     return rules.scenarios[scenario].min_duration_ms / 1e3
 
 
-def _long_enough(d: Detail, scenario: str, rules: Rules) -> Iterator[str]:
+def _long_enough(d: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
     """The time that passed, not the setting."""
     passed_ns, least_s = _last_issue_ns(d, scenario), _least_s(rules, scenario)
     if passed_ns is None or passed_ns / 1e9 < least_s * (1 - _DIGITS):
-        yield f"{'unknown' if passed_ns is None else f'{passed_ns / 1e9:.3f} s'}; the round asks for {least_s:g} s"
+        found = "unknown" if passed_ns is None else f"{passed_ns / 1e9:.3f} s"
+        yield Fault(f"{found}; the round asks for {least_s:g} s", f"at least {least_s:g} s", found)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,13 +22,14 @@ from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
 from sut.registry import ALIASES, SUTS
 
-COMMANDS = ("run", "list", "audit", "pack", "doctor", "test")
+COMMANDS = ("run", "list", "audit", "comply", "pack", "doctor", "test")
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 _EPILOG = """\
 commands (bare flags mean `run`):
   run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
   list     the SUTs, models, sizes and scenarios there are
   audit    judge a run or submission directory from its files alone
+  comply   MLPerf's compliance tests on a finished run directory: ./run.sh comply runs/…/valid-1
   pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
   doctor   is this machine fit to measure on?
   test     the harness' own tests (arguments go to pytest)
@@ -60,7 +62,9 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
             raise UsageError(f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
-        return {"run": _run, "list": _list, "audit": _audit, "pack": _pack, "doctor": _doctor, "test": _test}[command](rest)
+        return {"run": _run, "list": _list, "audit": _audit, "comply": _comply, "pack": _pack, "doctor": _doctor, "test": _test}[command](
+            rest
+        )
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
         _error(f"interrupted: what was measured stays; the same command goes on from there: {again}")
@@ -193,6 +197,7 @@ def _audit(arguments: list[str]) -> int:
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
     parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
     _common(parser)
     flags = parser.parse_args(arguments)
     from compliance import audit
@@ -200,7 +205,45 @@ def _audit(arguments: list[str]) -> int:
     level = _known(flags.level, MODES, "--level")
     if not flags.directory.exists():
         raise UsageError(f"audit {flags.directory}: there is no such directory")
-    return _show_checks(audit.audit(flags.directory, level), flags)
+    every = audit.every(flags.directory)
+    if flags.html:
+        _write_page(flags, level, every)
+    return _show_checks(audit.of_level(every, level), flags)
+
+
+def _write_page(flags: Any, level: str, every: list[Any]) -> None:
+    from compliance import page
+    from harness import output
+
+    content = page.render(output.near(str(flags.directory.absolute())), level, every, datetime.now().astimezone())
+    try:
+        flags.html.write_bytes(content.encode(errors="backslashreplace"))
+    except OSError as e:
+        raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
+    output.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")
+
+
+def _comply(arguments: list[str]) -> int:
+    parser = _Parser(
+        prog="./run.sh comply",
+        description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("directory", metavar="RUN_DIR", type=Path, help="a run directory, such as runs/…/valid-1")
+    parser.add_argument(
+        "--test", nargs="+", action="extend", default=[], metavar="TEST", help="TEST01, TEST04, TEST06; default: all that apply"
+    )
+    parser.add_argument("--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
+    _common(parser)
+    flags = parser.parse_args(arguments)
+    from compliance import rules
+    from harness import comply, output
+
+    names = [_known(name, rules.load().compliance_tests, "--test") for name in flags.test]
+    terminal = output.Terminal(flags.quiet or flags.json)
+    with terminal.progress:
+        found = comply.comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.again, terminal)
+    return _show_checks(found, flags)
 
 
 def _pack(arguments: list[str]) -> int:

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from compliance import accuracy, audit, logs
+from compliance import accuracy, audit, files, logs, rules
 from compliance.check import Check, Outcome
-from harness import submission
+from harness import loadgen_test, submission
 from harness.cell import Cell, Metric, Result, Status
 from harness.process import read_outcome
 from scenarios import job as jobs
@@ -28,7 +28,7 @@ def derive(directory: Path) -> Result:
     """Of a directory with record.json. Raises OSError or ValueError where that is missing or no JSON."""
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     base: dict[str, Any] = {"cell": Cell(**record["cell"]), "mode": record["mode"], "round": record["round"], "directory": str(directory)}
-    outcomes = {test: read_outcome(directory / "raw" / test) for test in ("performance", "accuracy")}
+    outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
@@ -36,10 +36,19 @@ def derive(directory: Path) -> Result:
     return _judged(directory, record, base, outcomes)
 
 
+def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
+    """Those a run of this mode has; of a submission the compliance tests too, which do not count in other modes."""
+    job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
+    if record["mode"] != "submission" or job is None:
+        return loadgen_test.TESTS
+    return (*loadgen_test.TESTS, *loadgen_test.applicable(job, rules.load(record["round"])))
+
+
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:
     figures = _figures(directory, record, outcomes["performance"])
     score = submission.score(directory, record)
-    checks = audit.audit(directory, record["mode"], record["round"])
+    every = audit.every(directory, record["round"])
+    checks = audit.of_level(every, record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
     warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"])]
@@ -50,7 +59,7 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         cause=cause,
         reason=reason,
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=audit.granted(directory),
+        levels=audit.levels_held(every),
         audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
         ranked=not cause
         and figures["loadgen"] == "VALID"

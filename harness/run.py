@@ -1,39 +1,29 @@
-"""One cell, the whole way: environment, weights, inputs, reference, the two tests, directory, audit, result. Reads top to bottom."""
+"""One cell, the whole way: environment, weights, inputs, reference, the tests, directory, audit, result. Reads top to bottom."""
 
 from __future__ import annotations
 
 import errno
-import gzip
-import hashlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from harness import checkpoint, dataset, environments, machine, process, reference, result, rundir, submission
+from compliance import files
+from harness import checkpoint, dataset, environments, loadgen_test, machine, reference, result, rundir, submission
 from harness.cell import Cell, Result, Status
 from harness.environments import Environment
 from harness.errors import EnvironmentFailure
+from harness.loadgen_test import TESTS, Reporter
+from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
-from scenarios.heartbeat import Beat
 from scenarios.job import Job, Outcome, write_json
 from sut.contract import Workload
 from sut.registry import SUTS
-
-TESTS = ("performance", "accuracy")
-
-
-class Reporter(Protocol):
-    """Where progress goes; output.Terminal is the one of the command line."""
-
-    def say(self, text: str) -> None: ...
-    def watch(self, what: str) -> Callable[[Beat], None]: ...
-    def planned(self, test: str, plan: dict[str, Any]) -> None: ...
 
 
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
@@ -105,59 +95,39 @@ def _run_tests(
     environment: Environment,
     reporter: Reporter,
 ) -> Outcome:
-    """Both tests, the second only after a good first one; the record learns what each told. → the last outcome."""
+    """All tests, each only after a good one; the record learns what each told. → the last outcome."""
     write_json(directory / "record.json", record)
     if known.path:
         shutil.copyfile(known.path, directory / "reference.npz")
-    for test in TESTS:
+    for test in (*TESTS, *_compliance_tests(request, job)):
         log_dir = directory / "raw" / test
         job = replace(job, test=test, log_dir=log_dir, audit_config=log_dir / "no-audit.config")
-        outcome = _run_test(job, environment, request, reporter)
+        if test not in TESTS:
+            job = loadgen_test.compliance_job(test, job, request.rules, request.official)
+        outcome = loadgen_test.run(job, environment.python, request.spec.process_env, reporter)
         if outcome.status != "ok":
             rundir.release_reserve(directory)
             write_json(log_dir / "outcome.json", outcome)
             break
-        job = replace(job, calibration=outcome.calibration)
+        if test == "performance":
+            job = replace(job, calibration=outcome.calibration)
+            _tell_the_rest(request, job, outcome, reporter)
         record["environment"]["versions"] = dict(outcome.versions)
-        if trace := _compressed_trace(log_dir):
+        if (trace := loadgen_test.compressed_trace(log_dir)) and test == "performance":
             record["digests"]["trace"] = trace
         write_json(directory / "record.json", record)
     return outcome
 
 
-def _run_test(job: Job, environment: Environment, request: Request, reporter: Reporter) -> Outcome:
-    if earlier := rundir.kept(job):
-        reporter.say(f"{job.test}: kept from an earlier attempt")
-        return earlier
-    job.log_dir.mkdir(parents=True)
-    seen = reporter.watch(job.test)
-    plan_file, shown = job.log_dir / "plan.json", False
-
-    def watch(beat: Beat) -> None:
-        nonlocal shown
-        if not shown and plan_file.exists():
-            reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
-            shown = True
-        seen(beat)
-
-    outcome = process.run(job, environment.python, request.spec.process_env, watch)
-    if outcome.status == "ok" and not (job.log_dir / "mlperf_log_detail.txt").exists():
-        reason = f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}"
-        return replace(outcome, status="error", reason=reason)
-    return outcome
+def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
+    """Those `--mode submission` runs by itself; of the others `./run.sh comply` runs them."""
+    return loadgen_test.applicable(job, request.rules) if request.mode == "submission" else ()
 
 
-def _compressed_trace(log_dir: Path) -> str | None:
-    """LoadGen's trace, where it wrote one, becomes .json.gz; → sha256 of what it was."""
-    trace, packed = log_dir / "mlperf_log_trace.json", log_dir / "mlperf_log_trace.json.gz"
-    if trace.exists() and trace.stat().st_size:
-        with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:
-            shutil.copyfileobj(whole, target, 1 << 20)
-        trace.unlink()
-    if not packed.exists():
-        return None
-    with gzip.open(packed) as whole:
-        return hashlib.file_digest(whole, "sha256").hexdigest()
+def _tell_the_rest(request: Request, job: Job, performance: Outcome, reporter: Reporter) -> None:
+    if names := _compliance_tests(request, job):
+        seconds = loadgen_test.expected_seconds(names, performance)
+        reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 
 def _not_measured(request: Request, status: Status, reason: str) -> Result:
@@ -259,6 +229,8 @@ def _job(
             "environment": environment.lock_sha256,
             "source": record["git"]["worker_source_sha256"],
             "variables": json.dumps(record["environment"]["variables"]),
+            "inputs": files.sha256(inputs.path),
+            "synthetic": files.sha256(inputs.synthetic),
         },
     )
 
@@ -286,6 +258,7 @@ def _record(
         "round": request.rules.round,
         "command": request.command,
         "working_directory": str(Path.cwd()),
+        "submitter": request.submitter,
         "benchmark": {"name": request.benchmark, "official": request.official},
         "family": request.model.family,
         "execution": request.spec.execution,
@@ -305,16 +278,31 @@ def _record(
             "reference": known.digest,
         },
         "new_tokens_per_sample": inputs.new_tokens_per_sample,
+        "end_tokens": _end_tokens(request),
         "parameters": request.size.parameters,
         "machine": machine.describe(),
         "git": machine.git(),
         "process_id": os.getpid(),
-        "environment": {"name": environment.name, "lock_sha256": environment.lock_sha256, "versions": {}, "variables": machine.variables()},
+        "environment": {
+            "name": environment.name,
+            "python": str(environment.python),
+            "lock_sha256": environment.lock_sha256,
+            "versions": {},
+            "variables": machine.variables(),
+        },
         "notes": [*request.reasons, *inputs.notes, *environment.notes, *machine.disturbances()],
         "setup_seconds": dict(setup),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "started_monotonic_ns": started_monotonic_ns,
     }
+
+
+def _end_tokens(request: Request) -> list[int]:
+    """Ids that end an answer, of weights that bring a tokenizer; of random weights and byte-level ids none ends anything."""
+    if not (request.weights and request.weights.tokenizer and request.model.task == "generate"):
+        return []
+    told = request.size.config.get("eos_token_id")
+    return [i for i in (told if isinstance(told, list) else [told]) if isinstance(i, int) and not isinstance(i, bool)]
 
 
 @contextmanager

@@ -38,6 +38,16 @@ def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
         raise EnvironmentFailure(f"another process measures this cell in {parent}: wait for it, or give another --out") from None
 
 
+@contextmanager
+def reopened(directory: Path) -> Iterator[None]:
+    """A directory that is finished, to add to it: held against a second process as `opened` holds it."""
+    try:
+        with held(directory.parent / ".lock"):
+            yield
+    except Taken:
+        raise EnvironmentFailure(f"another process measures this cell in {directory.parent}: wait for it") from None
+
+
 def check_writable(flag: str, out: Path) -> None:
     """Before anything is made. Raises UsageError."""
     try:
@@ -85,11 +95,16 @@ def kept(job: Job) -> Outcome | None:
     outcome = read_outcome(folder)
     if outcome and outcome.status == "ok" and _same(folder / "job.json", job):
         return outcome
+    set_aside(folder)
+    return None
+
+
+def set_aside(folder: Path) -> None:
+    """An attempt's logs stay, under another name."""
     attempt = 1
     while (aside := folder.with_name(f"{folder.name}.attempt-{attempt}")).exists():
         attempt += 1
     folder.rename(aside)
-    return None
 
 
 def _same(path: Path, job: Job) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from compliance import accuracy, logs
 from compliance.rules import Rules
+from harness import compliance_folders
 from harness.environments import ROOT
 from harness.machine import SOURCES
 from scenarios.job import write_json
@@ -34,6 +35,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> None:
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
     _write_accuracy(directory, record, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, score(directory, record))
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
     (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
@@ -76,15 +78,7 @@ def _write_accuracy(directory: Path, record: dict[str, Any], rules: Rules, targe
     found = score(directory, record)
     line = json.dumps({"accuracy": found}) if isinstance(found, str) else found.line()
     (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
-    (target / "mlperf_log_accuracy.json").write_bytes(truncated(whole, rules))
-
-
-def truncated(whole: bytes, rules: Rules) -> bytes:
-    """First and last bytes; a log within the limit stays as it is."""
-    cut = rules.truncation
-    if len(whole) <= cut.limit_bytes:
-        return whole
-    return whole[: cut.keep_bytes] + cut.joint.encode() + whole[-cut.keep_bytes :]
+    (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
 
 
 def system_id(record: dict[str, Any]) -> str:

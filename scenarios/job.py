@@ -37,13 +37,14 @@ class Job:
     """One LoadGen test, or the making of a reference, in one process.
 
     Attributes:
-        test: `performance`, `accuracy` or `reference` (answers without LoadGen).
+        test: `performance`, `accuracy`, a compliance test (`TEST01`, …) or `reference` (answers without LoadGen).
         benchmark: the name LoadGen's configuration look-up uses.
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
         audit_config: always explicit, because LoadGen takes ./audit.config silently; does not exist in normal runs.
-        calibration: the performance test's, for the accuracy test: the same user.conf, no second calibration.
+        audit: what the worker writes there for a compliance test; empty: no file.
+        calibration: the performance test's, for the tests after it: the same user.conf, no second calibration.
         made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
         reference: reference.npz; its first `logits_rows` answers are what teacher-forced logits are taken on.
     """
@@ -65,6 +66,18 @@ class Job:
     logits_rows: int = 0
     calibration: Mapping[str, float] | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
+    audit: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def effective_limits(self) -> Limits:
+        """With what audit.config sets over user.conf."""
+        limits = self.limits
+        return dataclasses.replace(
+            limits,
+            min_duration_ms=self.audit.get("min_duration", limits.min_duration_ms),
+            min_query_count=self.audit.get("min_query_count", limits.min_query_count),
+            equal_issue=bool(self.audit.get("sample_concatenate_permutation", limits.equal_issue)),
+        )
 
 
 @dataclass(frozen=True)

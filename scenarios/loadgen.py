@@ -71,6 +71,12 @@ def write_user_conf(job: Job, conf: Mapping[str, float]) -> None:
     (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
 
 
+def write_audit_config(job: Job) -> None:
+    """Of a compliance test; of others there must be none."""
+    if job.audit:
+        job.audit_config.write_text("".join(f"*.*.{key} = {value}\n" for key, value in job.audit.items()), encoding="utf-8")
+
+
 def run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], trace: bool) -> None:
     """One LoadGen test into job.log_dir. Raises ValueError for a user.conf LoadGen does not take, and what a callback raises."""
     settings = lg.TestSettings()

@@ -9,8 +9,8 @@ from scenarios.job import Job, Limits
 from scenarios.qsl import Qsl
 from sut.contract import Inference
 
-# LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all earlier ends INVALID. A target of half the
-# calibrated latency lets it be four times as fast as it was while calibrating, on a machine that was busy then, for 300 bytes a query.
+# LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all earlier ends INVALID. A target of half
+# the calibrated latency lets it be four times as fast as it was while calibrating, on a machine that was busy then, for 300 bytes a query.
 # With equal issue the prepared count becomes the *required* count (test_settings_internal.cc), so a larger target saves time.
 _TARGET, _TARGET_EQUAL_ISSUE = 0.5, 1.6
 

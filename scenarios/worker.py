@@ -144,6 +144,7 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
     answered = loadgen.Answered()
     issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered), job)
     loadgen.write_user_conf(job, conf)
+    loadgen.write_audit_config(job)
     before = sut.evidence()
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
     counted = counters.read(job.workload.device)
@@ -208,8 +209,8 @@ def calibrate(
 
 
 def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns: float) -> preflight.Plan:
-    if job.test == "performance":
-        return preflight.performance(job.scenario, job.limits, conf, sample_ns)
+    if job.test != "accuracy":
+        return preflight.performance(job.scenario, job.effective_limits, conf, sample_ns)
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])

@@ -6,15 +6,19 @@ import gzip
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from compliance import accuracy, logs, rules
+from harness import compliance_folders, loadgen_test, submission
+from harness.process import read_outcome
 from scenarios import job as jobs
 from scenarios import teacher
 from scenarios.job import Job, Limits
@@ -28,12 +32,27 @@ _WIDTH, _VOCABULARY, _NEW, _LOGITS_ROWS = 8, 1000, 4, 4
 # 256 answers make a log longer than the truncation limit, 32 do not.
 _SAMPLES = {"predict": 256, "generate": 32}
 _MODEL = {"predict": ("bert", "bert-99"), "generate": ("mistral", "llama3.1-8b-edge")}
+HONEST = ("scenarios.worker",)
 _TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3, "regret": 1e-3, "judged_fraction": 0.9}}
 _CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
 
 
-def build(directory: Path, scenario: str = "Offline", task: str = "predict", **options: Any) -> Path:
-    """Two worker processes of about a second. `options`: the mock's, with _ for -."""
+class WorkerFailed(Exception):
+    """A test's worker ended with another status than ok; the message is its reason."""
+
+
+def build(
+    directory: Path,
+    scenario: str = "Offline",
+    task: str = "predict",
+    worker: Sequence[str] = HONEST,
+    milliseconds: int = 300,
+    **options: Any,
+) -> Path:
+    """Two worker processes of about a second. `options`: the mock's, with _ for -.
+
+    Raises WorkerFailed.
+    """
     directory.mkdir(parents=True)
     model, official = _MODEL[task]
     batch = 4 if scenario == "Offline" else 1
@@ -67,12 +86,13 @@ def build(directory: Path, scenario: str = "Offline", task: str = "predict", **o
                 inputs,
                 synthetic,
                 1,
-                Limits(300, 1, _SAMPLES[task], task == "generate", 0.1),
+                Limits(milliseconds, 1, _SAMPLES[task], task == "generate", 0.1),
                 directory / "raw" / test,
                 directory / "no-audit.config",
                 reference,
                 _LOGITS_ROWS if task == "generate" else 0,
-            )
+            ),
+            worker,
         )
     record = _record(directory, scenario, task, batch, inputs)
     _write(directory / "record.json", record)
@@ -105,13 +125,35 @@ def _packed(trace: Path) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _run(job: Job) -> None:
+def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (), of: rules.Rules | None = None) -> Path:
+    """Compliance tests after `build`, each in a process, and their folders in the tree. Raises WorkerFailed."""
+    of, record = of or rules.load(), read_json(run / "record.json")
+    performance, outcome = jobs.read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
+    assert outcome is not None
+    performance = replace(performance, calibration=outcome.calibration)
+    for name in names or loadgen_test.applicable(performance, of):
+        _run(loadgen_test.compliance_job(name, performance, of, record["benchmark"]["official"]), worker)
+    resubmit_compliance(run, of)
+    return run
+
+
+def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
+    """The TESTxx folders, made again from raw/."""
+    of, record = of or rules.load(), read_json(run / "record.json")
+    for name in of.compliance_tests:
+        shutil.rmtree(scenario_folder(run) / name, ignore_errors=True)
+    compliance_folders.write(run, record, of, scenario_folder(run), submission.score(run, record))
+
+
+def _run(job: Job, worker: Sequence[str]) -> None:
     job.log_dir.mkdir(parents=True)
     jobs.write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())]
+    command = [sys.executable, "-m", *worker, str(job.log_dir / "job.json"), str(os.getpid())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome = json.loads((job.log_dir / "outcome.json").read_text())
-    assert outcome["status"] == "ok", (outcome["reason"], done.stderr)
+    outcome = read_outcome(job.log_dir)
+    assert outcome is not None, done.stderr
+    if outcome.status != "ok":
+        raise WorkerFailed(f"{job.test}: {outcome.reason}")
 
 
 def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
@@ -238,8 +280,11 @@ def scenario_folder(run: Path) -> Path:
 def both(run: Path, test: str, name: str) -> list[Path]:
     """The raw file and the submitted one: a forger changes both."""
     folder = scenario_folder(run)
-    submitted = folder / name if name == "user.conf" else folder / ("performance/run_1" if test == "performance" else "accuracy") / name
-    return [run / "raw" / test / name, *([submitted] if name != "user.conf" or test == "performance" else [])]
+    logged = "accuracy" if test == "accuracy" or name == "mlperf_log_accuracy.json" else "performance/run_1"
+    submitted = folder / (test if test.startswith("TEST") else "") / logged / name
+    if name == "user.conf":
+        return [run / "raw" / test / name, *([folder / name] if test == "performance" else [])]
+    return [run / "raw" / test / name, submitted]
 
 
 def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:

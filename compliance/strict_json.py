@@ -1,0 +1,69 @@
+"""JSON that means one thing to every reader: what parsers differ about, or break over, is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+# No document of ours or of LoadGen comes near.
+_DEEPEST, _MOST_DIGITS = 64, 40
+
+
+def parse(text: str) -> Any:
+    """No key twice in an object, no NaN or Infinity, no number beyond a double or 40 digits, at most 64 levels, no byte order mark.
+
+    Raises ValueError with what is wrong.
+    """
+    if text.startswith("\ufeff"):
+        raise ValueError("it begins with a byte order mark")
+    try:
+        value = _STRICT.decode(text)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > _DEEPEST:
+        _check_depth(value)
+    return value
+
+
+_TOO_DEEP = f"it is nested more than {_DEEPEST} levels deep"
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(_DEEPEST + 1):
+        level = [
+            inner for outer in level if isinstance(outer, dict | list) for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        level = [inner for inner in level if isinstance(inner, dict | list)]
+    if level:
+        raise ValueError(_TOO_DEEP)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {key[:60]!r} stands twice in one object")
+        found[key] = value
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits[:40]} is no number that can be held")
+    return value
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"{digits[:20]}… has {len(digits)} digits: no number that can be held")
+    return int(digits)
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_finite, parse_int=_whole, parse_constant=_no_constant)

@@ -1,0 +1,84 @@
+"""raw/TESTxx → the TESTxx folders of a submission: the files mlcommons/inference's run_verification.py would leave."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import logs, sampled, verification
+from compliance.accuracy import Accuracy
+from compliance.rules import ComplianceTest, Rules
+from compliance.sampled import Compared
+from harness.process import read_outcome
+
+_ANSWERS = "mlperf_log_accuracy.json"
+
+
+def write(directory: Path, record: Mapping[str, Any], rules: Rules, scenario: Path, score: Accuracy | str) -> None:
+    """Of each compliance test that ended well.
+
+    Args:
+        scenario: the folder of the result in the tree.
+        score: of the accuracy run, or why there is none.
+    """
+    for name, rule in rules.compliance_tests.items():
+        outcome = read_outcome(directory / "raw" / name)
+        if outcome is not None and outcome.status == "ok":
+            _write_test(directory, name, rule, record, rules, scenario / name, score)
+
+
+def _write_test(
+    directory: Path, name: str, rule: ComplianceTest, record: Mapping[str, Any], rules: Rules, target: Path, score: Accuracy | str
+) -> None:
+    raw, performance = directory / "raw" / name, target / rules.layout.performance
+    performance.mkdir(parents=True)
+    for log in rules.layout.performance_files:
+        shutil.copyfile(raw / log, performance / log)
+    if rule.tolerance is not None:
+        details = [logs.read_detail(directory / "raw" / test / "mlperf_log_detail.txt") for test in ("performance", name)]
+        found = verification.speed(rule, record["cell"]["scenario"], rules, *details)
+        (target / "verify_performance.txt").write_text(verification.performance_text(found), encoding="utf-8")
+    if rule.sampling_target:
+        _write_answers(directory, name, rule, record, rules, target, score)
+
+
+def _write_answers(
+    directory: Path, name: str, rule: ComplianceTest, record: Mapping[str, Any], rules: Rules, target: Path, score: Accuracy | str
+) -> None:
+    (target / "accuracy").mkdir()
+    path = directory / "raw" / name / _ANSWERS
+    whole, found = path.read_bytes(), sampled.read(path)
+    (target / "accuracy" / _ANSWERS).write_bytes(rules.truncation.cut(whole) if rule.truncated else whole)
+    if not rule.truncated:
+        ends = frozenset(record.get("end_tokens") or ())
+        (target / "verify_accuracy.txt").write_text(verification.token_text(found, ends), encoding="utf-8")
+        return
+    answers = logs.read_accuracy(directory / "raw" / "accuracy" / _ANSWERS).payloads
+    compared = sampled.compare(found.rows, answers)
+    (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers)), encoding="utf-8")
+    with_test = _scored(compared, answers, directory, record) if compared.different and not isinstance(score, str) else score
+    lines = {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test} if compared.different else {}
+    for file, value in {**lines, "accuracy.txt": with_test}.items():
+        end = f"hash={hashlib.sha256(whole).hexdigest()}\n" if file == "accuracy.txt" else ""
+        (target / "accuracy" / file).write_text(f"{_line(value)}\n{end}", encoding="utf-8")
+
+
+def _line(score: Accuracy | str) -> str:
+    return f"not scored: {score}" if isinstance(score, str) else score.line()
+
+
+def _scored(compared: Compared, answers: Mapping[int, bytes], directory: Path, record: Mapping[str, Any]) -> Accuracy | str:
+    """The accuracy run with the test's answers in the place of its own."""
+    forced = directory / "raw" / "accuracy" / "logits.npy"
+    with np.load(directory / "reference.npz") as reference:
+        try:
+            return verification.worst(
+                compared.different, answers, record["accuracy"], dict(reference), np.load(forced) if forced.exists() else None
+            )
+        except ValueError as e:
+            return str(e)

@@ -1,0 +1,169 @@
+"""`./run.sh comply RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a fresh worker, with what measured it.
+
+The job is rebuilt from raw/performance/job.json, so that nothing but audit.config is different; what has changed since is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from compliance import compliance_tests, files, rules, tree
+from compliance.check import Check, judge, not_applicable
+from harness import environments, loadgen_test, machine, result, rundir, submission
+from harness.errors import EnvironmentFailure, UsageError
+from harness.loadgen_test import Reporter
+from harness.output import duration, near
+from harness.process import read_outcome
+from scenarios.job import Job, Outcome, read_job, write_json
+from sut.registry import SUTS
+
+_OWN = " (--python)"
+_BLOCK = 1 << 24
+_QUICK = "a quick run: this shows that the compliance tests run and what they find, and proves nothing about validity"
+
+
+def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:
+    """Run what is lacking of `names` (none: all that apply), make open/ and result.json anew, and judge.
+
+    Raises UsageError or EnvironmentFailure with one sentence where the directory or what measured it is no longer what it was.
+    """
+    record, job, performance = _finished(directory)
+    of = rules.load(record["round"])
+    python = _same(directory, record, job, cache, reporter)
+    wanted = [name for name in names or loadgen_test.applicable(job, of) if not loadgen_test.inapplicable(name, job)]
+    if record["mode"] == "quick":
+        reporter.say(_QUICK)
+    with rundir.reopened(directory):
+        lacking = [name for name in wanted if again or not _done(directory, name)]
+        if lacking:
+            reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_test.expected_seconds(lacking, performance))}")
+        for name in wanted:
+            log_dir = directory / "raw" / name
+            if again and log_dir.exists():
+                rundir.set_aside(log_dir)
+            test = loadgen_test.compliance_job(name, replace(job, calibration=performance.calibration), of, record["benchmark"]["official"])
+            outcome = loadgen_test.run(test, python, SUTS[job.sut].process_env, reporter)
+            if outcome.status != "ok":
+                write_json(log_dir / "outcome.json", outcome)
+            loadgen_test.compressed_trace(log_dir)
+        submission.write(directory, of, record.get("submitter") or _submitter(directory))
+        write_json(directory / "result.json", asdict(result.derive(directory)))
+    return list(_checks(directory, record["mode"], of))
+
+
+def _checks(directory: Path, mode: str, of: rules.Rules) -> Iterator[Check]:
+    if mode == "quick":
+        yield not_applicable("quick run", _QUICK, level="submission")
+    places = tree.places(directory, of)
+    if not places:
+        yield judge("submission tree", [f"{directory.name} holds none"], "")
+    for place in places:
+        yield from compliance_tests.checks(tree.read(place, of))
+
+
+def _done(directory: Path, name: str) -> bool:
+    outcome = read_outcome(directory / "raw" / name)
+    return outcome is not None and outcome.status == "ok"
+
+
+def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
+    """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
+    record, fault = files.attempt(files.json_object, directory / "record.json")
+    if record is None:
+        raise UsageError(f"comply {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
+    for test in loadgen_test.TESTS:
+        outcome = read_outcome(directory / "raw" / test)
+        if outcome is None or outcome.status != "ok":
+            how = "not finished" if outcome is None else outcome.status
+            raise UsageError(f"comply {near(str(directory))}: its {test} test is {how}: go on with {record.get('command')} first")
+    job, fault = files.attempt(read_job, directory / "raw" / "performance" / "job.json")
+    performance = read_outcome(directory / "raw" / "performance")
+    if job is None or performance is None:
+        raise UsageError(f"comply {near(str(directory))}: {fault}: {_anew(record)}")
+    if job.log_dir.parent.parent.resolve() != directory.resolve():
+        raise UsageError(
+            f"comply {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put it back there, or {_anew(record)}"
+        )
+    return record, job, performance
+
+
+def _anew(record: dict[str, Any]) -> str:
+    return f"measure it again: {record.get('command')}"
+
+
+def _same(directory: Path, record: dict[str, Any], job: Job, cache: Path, reporter: Reporter) -> Path:
+    """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is not what it was."""
+    python = _interpreter(directory, record, job, cache)
+    for fault in _changes(record, job, reporter):
+        raise EnvironmentFailure(f"comply {near(str(directory))}: {fault}")
+    return python
+
+
+def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[str]:
+    if machine.git()["worker_source_sha256"] != job.made_with.get("source"):
+        revision = record["git"].get("revision")
+        how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
+        yield f"sut/ and scenarios/ have changed since it was measured: {how}"
+    if odd := sorted(_other_variables(job)):
+        yield f"environment variables that change figures are not as they were ({', '.join(odd)}): set them again, or {_anew(record)}"
+    for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):
+        digest, fault = files.attempt(files.sha256, path)
+        if digest is None:
+            yield f"of its inputs {path} is gone ({fault}): put the cache back where it was, or {_anew(record)}"
+        elif digest != job.made_with.get(name):
+            yield f"{path} is not the file it was measured with: {_anew(record)}"
+    if SUTS[job.sut].reads_weights:
+        reporter.say("the weights are compared with their digest")
+        digest, fault = files.attempt(lambda path: _weights_digest(path, record), job.workload.checkpoint)
+        if digest != record["digests"]["weights"]:
+            why = f"are gone ({fault})" if digest is None else "have changed since it was measured"
+            yield f"the weights in {job.workload.checkpoint} {why}: put them back, or {_anew(record)}"
+
+
+def _other_variables(job: Job) -> set[str]:
+    before, now = json.loads(job.made_with.get("variables", "{}")), machine.variables()
+    return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+
+
+def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
+    """As harness.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
+    folder, total = Path(record["digests"].get("weights_folder") or checkpoint), hashlib.sha256()
+    for name in _weight_files(checkpoint):
+        with (folder / name).open("rb") as f:
+            while chunk := f.read(_BLOCK):
+                total.update(chunk)
+    return total.hexdigest()
+
+
+def _weight_files(checkpoint: Path) -> list[str]:
+    found = sorted(path.name for path in checkpoint.glob("*.safetensors"))
+    if not found:
+        raise FileNotFoundError(f"no weights in {checkpoint}")
+    return ["config.json", *found]
+
+
+def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:
+    """Raises EnvironmentFailure where it is gone or holds something else."""
+    told, device = record["environment"], record["cell"]["device"]
+    name, about = str(told["name"]), f"comply {near(str(directory))}: the environment {told['name']}"
+    if name.endswith(_OWN):
+        if not told.get("python"):
+            raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
+        found = environments.adopt(Path(told["python"]), name.removesuffix(_OWN), record["round"], device)
+    else:
+        device = "cpu" if name == "core" else device
+        if not environments.is_made(cache, name, device, record["round"]):
+            raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
+        found = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
+    if found.lock_sha256 != job.made_with.get("environment"):
+        raise EnvironmentFailure(f"{about} holds other packages than it was measured with: {_anew(record)}")
+    return found.python
+
+
+def _submitter(directory: Path) -> str:
+    return next((path.name for path in tree.folders(directory / "open")), "unofficial")

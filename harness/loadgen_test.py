@@ -1,0 +1,86 @@
+"""One LoadGen test of a cell in its worker: kept from an earlier attempt where that was the same, else run and watched."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from compliance import verification
+from compliance.rules import Rules
+from harness import process, rundir
+from scenarios.heartbeat import Beat
+from scenarios.job import Job, Outcome
+
+TESTS = ("performance", "accuracy")
+"""Of every cell; compliance tests come after them."""
+
+
+def applicable(job: Job, of: Rules) -> tuple[str, ...]:
+    """The compliance tests that say something of this workload."""
+    return tuple(name for name in of.compliance_tests if not inapplicable(name, job))
+
+
+def inapplicable(name: str, job: Job) -> str:
+    return verification.inapplicable(name, asdict(job.workload), job.limits.performance_sample_count)
+
+
+def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
+    """The compliance test of a performance test's job that has its calibration: the same user.conf, and an audit.config."""
+    log_dir = job.log_dir.with_name(test)
+    audit = of.compliance_tests[test].settings(official)
+    return replace(job, test=test, log_dir=log_dir, audit_config=log_dir / "audit.config", audit=audit)
+
+
+def expected_seconds(names: Sequence[str], performance: Outcome) -> float:
+    """What they will take: as long as the performance test, or next to nothing where audit.config asks for a hundred answers."""
+    return sum(performance.test_ns / 1e9 for name in names if name != "TEST06")
+
+
+class Reporter(Protocol):
+    """Where progress goes; output.Terminal is the one of the command line."""
+
+    def say(self, text: str) -> None: ...
+    def watch(self, what: str) -> Callable[[Beat], None]: ...
+    def planned(self, test: str, plan: dict[str, Any]) -> None: ...
+
+
+def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> Outcome:
+    """→ what came of it; its logs are in job.log_dir."""
+    if earlier := rundir.kept(job):
+        reporter.say(f"{job.test}: kept from an earlier attempt")
+        return earlier
+    job.log_dir.mkdir(parents=True)
+    seen = reporter.watch(job.test)
+    plan_file, shown = job.log_dir / "plan.json", False
+
+    def watch(beat: Beat) -> None:
+        nonlocal shown
+        if not shown and plan_file.exists():
+            reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
+            shown = True
+        seen(beat)
+
+    outcome = process.run(job, python, process_env, watch)
+    if outcome.status == "ok" and not (job.log_dir / "mlperf_log_detail.txt").exists():
+        reason = f"LoadGen wrote no log in the {job.test} test; see {job.log_dir / 'worker.log'}"
+        return replace(outcome, status="error", reason=reason)
+    return outcome
+
+
+def compressed_trace(log_dir: Path) -> str | None:
+    """LoadGen's trace, where it wrote one, becomes .json.gz; → sha256 of what it was."""
+    trace, packed = log_dir / "mlperf_log_trace.json", log_dir / "mlperf_log_trace.json.gz"
+    if trace.exists() and trace.stat().st_size:
+        with trace.open("rb") as whole, gzip.GzipFile(packed, "wb", mtime=0) as target:
+            shutil.copyfileobj(whole, target, 1 << 20)
+        trace.unlink()
+    if not packed.exists():
+        return None
+    with gzip.open(packed) as whole:
+        return hashlib.file_digest(whole, "sha256").hexdigest()

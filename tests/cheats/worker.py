@@ -1,0 +1,13 @@
+"""`python -m tests.cheats.worker CHEAT JOB.json PARENT`: the real worker, with a cheat where the registry has the mock."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+from scenarios import worker
+from sut import registry
+
+if __name__ == "__main__":
+    registry.SUTS["mock"] = dataclasses.replace(registry.SUTS["mock"], module=f"tests.cheats.{sys.argv[1]}")
+    worker.main([sys.argv[0], *sys.argv[2:]])

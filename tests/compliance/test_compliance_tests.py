@@ -1,0 +1,300 @@
+"""The compliance tests' checks: real logs of a good run, and each single thing changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from compliance import audit, compliance_tests, rules, sampled, sources, tree
+from compliance.check import Check, Outcome
+from tests.compliance import mutations
+from tests.compliance import tree as runs
+from tests.compliance.test_cheats import loosened
+
+KINDS = {"predict": ("SingleStream", "predict"), "generate": ("Offline", "generate")}
+LOOSE = loosened()
+DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
+
+
+@pytest.fixture(scope="module")
+def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A good run with its compliance tests, of samples long enough that noise is small beside them."""
+    folder = tmp_path_factory.mktemp("complied")
+
+    def get(kind: str) -> Path:
+        path = folder / kind
+        return path if path.exists() else runs.comply(runs.build(path, *KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
+
+    return get
+
+
+@pytest.fixture
+def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    return Path(shutil.copytree(complied(getattr(request, "param", "predict")), tmp_path / "quick-1"))
+
+
+def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
+    (place,) = tree.places(run, of)
+    return {check.name: check for check in compliance_tests.checks(tree.read(place, of))}
+
+
+def failing(run: Path) -> set[str]:
+    return {name for name, check in found(run).items() if check.outcome is Outcome.FAIL}
+
+
+def folder(run: Path, test: str) -> Path:
+    return runs.scenario_folder(run) / test
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callable[[str], Path], kind: str) -> None:
+    checks = found(complied(kind))
+    assert [c.line() for c in checks.values() if c.outcome is Outcome.FAIL] == []
+    passed = {name for name, check in checks.items() if check.outcome is Outcome.PASS}
+    assert passed >= {"TEST01 answers", "TEST01 samples", "TEST01 performance", "TEST04 performance", "TEST04 settings", "TEST01 hash"}
+    na = {name for name, check in checks.items() if check.outcome is Outcome.NA}
+    if kind == "predict":
+        assert na >= {"TEST06", "output length"}
+    else:
+        assert na >= {"TEST06 first token", "TEST06 token count", "TEST06 EOS"} and passed >= {"TEST06 samples", "output length"}
+    assert {check.level for check in checks.values()} == {"submission"}
+
+
+def test_every_rule_these_checks_name_is_one_that_is_written_down(complied: Callable[[str], Path]) -> None:
+    named = {rule_id for kind in KINDS for check in found(complied(kind)).values() for rule_id in check.rule_ids}
+    assert named <= set(sources.known())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_folders_of_the_tests_disturb_no_other_check(complied: Callable[[str], Path], kind: str) -> None:
+    assert [c.line() for c in audit.audit(complied(kind)) if c.outcome is Outcome.FAIL] == []
+
+
+class Change(NamedTuple):
+    name: str
+    check: str
+    do: Callable[[Path], Any]
+    kind: str = "predict"
+
+
+def logged(test: str, **values: Any) -> Callable[[Path], Any]:
+    return lambda run: runs.detail(run, test, **values)
+
+
+def answers(test: str, how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
+    """A forger who changes the raw log and makes everything that follows from it again."""
+
+    def do(run: Path) -> None:
+        path = run / "raw" / test / ANSWERS
+        rows = path.read_text().splitlines()
+        changed = how(rows)
+        assert changed != rows
+        path.write_text("\n".join(changed) + "\n")
+        runs.resubmit_compliance(run, LOOSE)
+
+    return do
+
+
+def other_bytes(position: int, row: int = 1) -> Callable[[list[str]], list[str]]:
+    """One hexadecimal digit of a row's answer, from its end: -1 is the highest byte of a little-endian number."""
+
+    def how(rows: list[str]) -> list[str]:
+        start, data, end = rows[row].rpartition('"data" : "')[0], *rows[row].rpartition('"data" : "')[2].split('"', 1)
+        at = position % len(data)
+        other = "1" if data[at] != "1" else "2"
+        return [*rows[:row], f'{start}"data" : "{data[:at]}{other}{data[at + 1 :]}"{end}', *rows[row + 1 :]]
+
+    return how
+
+
+def record(**values: Any) -> Callable[[Path], Any]:
+    return mutations.record(lambda d: {**d, **values})
+
+
+def edited(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
+    """In raw/ and, where it is submitted, in the tree."""
+
+    def do(run: Path) -> None:
+        for path in runs.both(run, test, name):
+            if path.is_relative_to(run / "raw") or path.exists():
+                before = path.read_text()
+                assert old in before
+                path.write_text(before.replace(old, new, 1))
+
+    return do
+
+
+def submitted(name: str, content: str | None) -> Callable[[Path], Any]:
+    """Of a file in the tree alone; None: gone."""
+
+    def do(run: Path) -> None:
+        path = runs.scenario_folder(run) / name
+        path.unlink() if content is None else path.write_text(content)
+
+    return do
+
+
+def of_outcome(test: str, **values: Any) -> Callable[[Path], Any]:
+    return mutations.outcome(test, **values)
+
+
+def two_ends(rows: list[str]) -> list[str]:
+    start, data = rows[1].rpartition('"data" : "')[0], rows[1].rpartition('"data" : "')[2].split('"')[0]
+    return [rows[0], f'{start}"data" : "{data[:-16]}0200000002000000" }},', *rows[2:]]
+
+
+def half(rows: list[str]) -> list[str]:
+    cut = []
+    for row in rows:
+        start, found, rest = row.rpartition('"data" : "')
+        data, _, end = rest.partition('"')
+        cut.append(f'{start}{found}{data[: len(data) // 2]}"{end}' if found else row)
+    return cut
+
+
+CHANGES = [
+    Change("another answer", "TEST01 answers", answers("TEST01", other_bytes(-1))),
+    Change("an answer less", "TEST01 samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
+    Change("an answer of another sample", "TEST01 samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
+    Change("no answers", "TEST01 answers", answers("TEST01", lambda rows: ["[", "]"])),
+    Change("a log of answers that is cut", "TEST01 samples", answers("TEST01", lambda rows: rows[:-1])),
+    Change("half of each answer", "output length", answers("TEST01", half), "generate"),
+    Change("another submitted log of answers", "TEST01 hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
+    Change("another hash", "TEST01 hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
+    Change("verify_accuracy.txt says other", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
+    Change("verify_performance.txt says other", "TEST01 performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
+    Change("verify_performance.txt gone", "TEST04 files", submitted("TEST04/verify_performance.txt", None)),
+    Change("a stranger among the files", "TEST01 files", submitted("TEST01/notes.txt", "x")),
+    Change("another sampling target", "TEST01 settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
+    Change("another sampling seed", "TEST01 settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
+    Change("another seed", "TEST01 settings", logged("TEST01", effective_sample_index_rng_seed=1)),
+    Change("a shorter test", "TEST04 settings", logged("TEST04", requested_min_duration_ms=1)),
+    Change("another index again and again", "TEST04 settings", logged("TEST04", effective_performance_issue_same_index=0)),
+    Change("many samples after all", "TEST04 settings", logged("TEST04", effective_performance_issue_same=False)),
+    Change("an accuracy run", "TEST01 settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
+    Change("more queries than asked for", "TEST06 settings", logged("TEST06", effective_samples_per_query=101), "generate"),
+    Change("equal issue left on", "TEST06 settings", logged("TEST06", effective_sample_concatenate_permutation=True), "generate"),
+    Change("no audit.config found", "TEST01 settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
+    Change("another LoadGen", "TEST01 LoadGen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
+    Change("another library", "TEST04 LoadGen", logged("TEST04", qsl_reported_total_count=7)),
+    Change("an earlier date", "TEST01 LoadGen", logged("TEST01", test_datetime="2026-01-01T00:00:00Z")),
+    Change("an error", "TEST04 log", logged("TEST04", num_errors=1)),
+    Change(
+        "a summary that contradicts", "TEST04 log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
+    ),
+    Change("one sample is faster", "TEST04 performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
+    Change("slower while sampled", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
+    Change("no score", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
+    Change("another user.conf", "TEST01 run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
+    Change("another audit.config", "TEST01 run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
+    Change("another job", "TEST04 run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
+    Change("another precision seen", "TEST01 run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
+    Change("a raw log that differs", "TEST01 run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
+    Change("evidence that is none", "TEST04 run", of_outcome("TEST04", evidence_after=["none"])),
+    Change("a worker that died", "TEST01 run", of_outcome("TEST01", status="oom", reason="no memory")),
+]
+
+
+def _moved(row: str) -> str:
+    head, index, tail = row.partition('"qsl_idx" : ')
+    number, comma, rest = tail.partition(",")
+    return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=[c.name.replace(" ", "-") for c in CHANGES])
+def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_path: Path, change: Change) -> None:
+    run = Path(shutil.copytree(complied(change.kind), tmp_path / "quick-1"))
+    change.do(run)
+    assert change.check in failing(run)
+
+
+@pytest.mark.parametrize("run", ["generate"], indirect=True)
+def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) -> None:
+    answers("TEST06", two_ends)(run)
+    assert found(run)["TEST06 EOS"].outcome is Outcome.NA
+    record(end_tokens=[2])(run)
+    runs.resubmit_compliance(run, LOOSE)
+    assert found(run)["TEST06 EOS"].outcome is Outcome.FAIL
+    assert "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
+    record(end_tokens=[5])(run)
+    runs.resubmit_compliance(run, LOOSE)
+    assert found(run)["TEST06 EOS"].outcome is Outcome.PASS
+
+
+def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Path) -> None:
+    answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
+    check = found(run)["TEST01 answers"]
+    assert check.outcome is Outcome.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
+    assert "TEST FAIL" in (folder(run, "TEST01") / "verify_accuracy.txt").read_text()
+    for name in ("baseline_accuracy.txt", "compliance_accuracy.txt"):
+        assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]
+
+
+def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path) -> None:
+    judged = runs.read_json(run / "record.json")
+    record(accuracy={**judged["accuracy"], "reason": "too large here"}, digests={**judged["digests"], "reference": ""})(run)
+    (run / "reference.npz").unlink()
+    answers("TEST01", other_bytes(0))(run)
+    check = found(run)["TEST01 answers"]
+    assert check.outcome is Outcome.MANUAL and "too large here" in check.detail
+
+
+def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> None:
+    logged("TEST04", result_validity="INVALID")(run)
+    assert found(run)["TEST04 verdict"].outcome is Outcome.NA
+    record(mode="valid")(run)
+    assert found(run)["TEST04 verdict"].outcome is Outcome.FAIL
+    assert found(run)["TEST01 verdict"].outcome is Outcome.PASS
+
+
+def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
+    shutil.rmtree(folder(run, "TEST04"))
+    (run / "raw" / "TEST04" / "outcome.json").unlink()
+    assert [c.line() for n, c in found(run).items() if n.startswith("TEST04")] == ["[FAIL] TEST04 run: it was not finished"]
+
+
+@pytest.mark.parametrize(("division", "outcome"), [("open", Outcome.NA), ("closed", Outcome.FAIL), ("network", Outcome.FAIL)])
+def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Outcome) -> None:
+    base = runs.base(run)
+    mapped = base / "results" / runs.SYSTEM / "bert-99"
+    (base / "results" / runs.SYSTEM / "bert-tiny").rename(mapped)
+    shutil.rmtree(mapped / "SingleStream" / "TEST01")
+    shutil.rmtree(run / "raw" / "TEST01")
+    (run / "open").rename(run / division)
+    (place,) = tree.places(run, LOOSE)
+    checks = {c.name: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
+    assert checks["TEST01"].outcome is outcome
+    assert ("open division asks for none" in checks["TEST01"].detail) == (division == "open")
+
+
+def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied: Callable[[str], Path], tmp_path: Path) -> None:
+    shutil.copytree(complied("predict") / "open", tmp_path / "submission" / "open")
+    checks = found(tmp_path / "submission")
+    assert not [c.line() for c in checks.values() if c.outcome is Outcome.FAIL]
+    assert checks["TEST01 settings"].outcome is checks["TEST04 performance"].outcome is Outcome.PASS
+    assert checks["TEST01 answers"].outcome is Outcome.MANUAL  # 256 answers make a log that is truncated
+
+
+@pytest.mark.parametrize("name", ["verify_accuracy.txt", f"accuracy/{ANSWERS}", "accuracy/accuracy.txt", f"performance/run_1/{DETAIL}"])
+@pytest.mark.parametrize(
+    "junk", [b"", b"\xff\xfe", b"null", b"[\n{}\n]\n", b':::MLLOG {"key": "effective_min_duration_ms", "value": []}\n']
+)
+def test_damage_is_a_finding_and_never_a_traceback(run: Path, name: str, junk: bytes) -> None:
+    for path in (folder(run, "TEST01") / name, run / "raw" / "TEST01" / Path(name).name):
+        if path.exists():
+            path.write_bytes(junk)
+    assert failing(run)
+
+
+def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
+    complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampled, "MOST_SAMPLES", 10)
+    assert found(complied("predict"))["TEST01 samples"].outcome is Outcome.PASS
+    monkeypatch.setattr(sampled, "expected", lambda *_: (10**8, 0.5))
+    assert found(complied("predict"))["TEST01 samples"].outcome is Outcome.FAIL

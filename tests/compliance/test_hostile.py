@@ -1,0 +1,462 @@
+"""A tree from somebody who wants the audit to read elsewhere, to hang, to break off or to take all memory: findings, always."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from compliance import audit, files, logs, strict_json, tree, user_conf
+from compliance.check import Check, Outcome
+from tests.compliance import tree as runs
+from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY
+from tests.compliance.test_fuzz import FILES, damage
+
+SECRET = "root:x:0:0:a-secret-of-this-machine"
+
+
+def failed(found: list[Check]) -> dict[str, str]:
+    return {c.name: c.detail for c in found if c.outcome is Outcome.FAIL}
+
+
+def whole(found: list[Check]) -> list[Check]:
+    """No part of the audit broke off."""
+    assert not [c.line() for c in found if c.name.startswith("audit of ") or ": audit of " in c.name]
+    return found
+
+
+# Links.
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    path = tmp_path / "elsewhere" / "secret.txt"
+    path.parent.mkdir()
+    path.write_text(SECRET + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
+    measured: Callable[[str], Path], tmp_path: Path, elsewhere: Path, name: str
+) -> None:
+    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
+    (path,) = run.glob(FILES[name])
+    path.unlink()
+    path.symlink_to(elsewhere)
+    found = whole(audit.every(run))
+    assert any("is a link" in detail for detail in failed(found).values()), failed(found)
+    assert not [c.name for c in found if SECRET in json.dumps(c.as_json())]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_not_even_a_link_to_the_right_file_is_read(measured: Callable[[str], Path], tmp_path: Path, name: str) -> None:
+    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
+    (path,) = run.glob(FILES[name])
+    path.rename(tmp_path / "the right one")
+    path.symlink_to(tmp_path / "the right one")
+    assert any("is a link" in detail for detail in failed(whole(audit.every(run))).values())
+
+
+@pytest.mark.parametrize(
+    "folder", ["raw", "raw/performance", "open", "open/*", "open/*/systems", "open/*/results/*/*/*", "open/*/results/*/*/*/accuracy"]
+)
+def test_a_folder_that_is_a_link_hides_what_is_in_it(run: Path, tmp_path: Path, folder: str) -> None:
+    (path,) = run.glob(folder)
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
+    found = failed(whole(audit.every(run)))
+    assert any("link" in detail for detail in found.values()), found
+    assert not audit.granted(run)
+
+
+def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "latest").symlink_to(run)
+    assert audit.holds(audit.audit(tmp_path / "latest")) and audit.holds(audit.audit(run))
+
+
+def test_links_are_followed_where_nothing_is_audited(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert files.attempt(files.text, tmp_path / "b") == ("x", "")
+    with files.confined(tmp_path):
+        assert files.attempt(files.text, tmp_path / "b") == (None, "b is a link: it is not read")
+    assert files.link_to(tmp_path / "b") is None
+
+
+def test_links_in_a_ring_end(run: Path) -> None:
+    ring = runs.base(run) / "src" / "ring"
+    ring.symlink_to(ring)
+    (runs.base(run) / "src" / "up").symlink_to(run)
+    assert "src/ring is a link; src/up is a link" in failed(whole(audit.every(run)))["names and sizes"]
+
+
+def test_a_source_folder_of_links_holds_nothing(run: Path, elsewhere: Path) -> None:
+    (source,) = (runs.base(run) / "src").iterdir()
+    shutil.rmtree(source)
+    source.mkdir()
+    (source / "model.py").symlink_to(elsewhere)
+    found = failed(whole(audit.every(run)))
+    assert "source folder" in found and "submitted source" in found
+
+
+# Names.
+
+
+@pytest.mark.parametrize("name", ["x\n[PASS] validity: VALID", "\x1b[2J", "a\u202eb", "..\\..\\x", "...", "-rf", "%s{0}", "\udcff"])
+def test_an_odd_name_of_a_system_does_no_harm(run: Path, name: str) -> None:
+    (system,) = (runs.base(run) / "results").iterdir()
+    system.rename(system.with_name(name))
+    found = whole(audit.every(run))
+    assert failed(found) and all(c.line().isprintable() for c in found)
+
+
+@pytest.mark.parametrize("round", ["../secret", "../../v6.1", "/etc/passwd", "v6.1\x00", "", None, ["v6.1"], {"a": 1}, "x" * 10**6])
+def test_a_round_that_is_a_path_is_no_round(run: Path, round: Any) -> None:
+    runs.edit_json(run / "record.json", lambda d: {**d, "round": round})
+    found = audit.every(run)
+    assert failed(found) and max(len(c.detail) for c in found) < 6000
+
+
+# Walking.
+
+
+def test_a_tree_of_too_many_entries_is_a_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST_ENTRIES", 500)
+    folder = runs.base(run) / "documentation"
+    folder.mkdir()
+    for n in range(600):
+        (folder / str(n)).touch()
+    found = files.walk(runs.base(run))
+    assert len(found.entries) == 500 and found.problem == "it holds more than 500 entries: the rest was not looked at"
+    assert found.problem in failed(whole(audit.every(run)))["names and sizes"]
+
+
+def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
+    folder = runs.base(run) / "documentation"
+    for _ in range(60):
+        folder = folder / "d"
+    folder.mkdir(parents=True)
+    found = files.walk(runs.base(run))
+    assert "more than 32 deep" in found.problem and max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
+    check = next(c for c in whole(audit.every(run)) if c.name == "names and sizes")
+    assert found.problem in [fault.text for fault in check.faults]
+
+
+def test_a_walk_goes_everywhere_and_says_so(tmp_path: Path) -> None:
+    for name in ("b/2", "a/1", "a/0/x"):
+        (tmp_path / name).mkdir(parents=True)
+    shown = [p.relative_to(tmp_path).as_posix() for p in files.walk(tmp_path).entries]
+    assert shown == ["a", "b", "a/0", "a/1", "a/0/x", "b/2"] and not files.walk(tmp_path).problem
+    assert not files.walk(tmp_path / "nowhere").entries
+
+
+def test_a_tree_of_too_many_scenarios_is_a_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_MOST_PLACES", 2)
+    for n in range(3):
+        (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
+    found = whole(audit.every(run))
+    assert failed(found)["submission tree"].startswith("4 folders") and len({c.place for c in found if "Other" in c.place}) <= 2
+
+
+# JSON.
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (DEEP, "nested more than 64 levels"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested more than 64 levels"),
+        ("[" * 70 + "]" * 70, "nested more than 64 levels"),
+        ('{"a": 1, "a": 2}', "'a' stands twice"),
+        ('{"b": {"a": 1, "c": 3, "a": 1}}', "'a' stands twice"),
+        ("NaN", "NaN is no JSON"),
+        ("[-Infinity]", "-Infinity is no JSON"),
+        ("1e999", "1e999 is no number"),
+        ("9" * 10_000, "10000 digits"),
+        ("-" + "9" * 50, "51 digits"),
+        ("\ufeff{}", "byte order mark"),
+        ('"\x00"', "control character"),
+        ("", "Expecting value"),
+    ],
+)
+def test_json_that_means_more_than_one_thing_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match="(?s).*") as error:
+        strict_json.parse(text)
+    assert why in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value", [{}, [], 0, -1, 1.5, 16159082839903944936, None, True, "ü[[[[" * 99, [[[]]], {"a": {"b": [1, {"c": 2}]}}, [[1]] * 999]
+)
+def test_json_that_means_one_thing_is_read(value: Any) -> None:
+    assert strict_json.parse(json.dumps(value)) == value
+
+
+def test_a_key_that_stands_twice_at_the_end_of_a_million_is_found_soon() -> None:
+    text = "{" + ",".join(f'"{n}":0' for n in range(300_000)) + ',"299999":0}'
+    with pytest.raises(ValueError, match="'299999' stands twice"):
+        strict_json.parse(text)
+
+
+JSON = {name: pattern for name, pattern in FILES.items() if pattern.endswith(".json") and "accuracy log" not in name}
+
+
+@pytest.mark.parametrize("name", JSON)
+@pytest.mark.parametrize(
+    "content", [DEEP.encode(), b'{"a":1,"a":1}', b'{"x":NaN}', b'{"x":' + b"9" * 5000 + b"}", b"\xff\xfe{\x00}\x00", b"\xef\xbb\xbf{}"]
+)
+def test_a_document_like_that_is_a_finding(measured: Callable[[str], Path], tmp_path: Path, name: str, content: bytes) -> None:
+    run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
+    (path,) = run.glob(FILES[name])
+    path.write_bytes(content)
+    found = failed(whole(audit.every(run)))
+    assert any(f"{path.name} is damaged" in detail for detail in found.values()), found
+
+
+def test_a_document_of_the_right_keys_and_hostile_values_does_not_stop_the_audit(run: Path) -> None:
+    """Every value of every document, one after the other, becomes something else."""
+    values = itertools.cycle((10**39, "x" * 5000, [[[]]], 1e308, {"": None}, -1))
+    for path in (run / "record.json", run / "raw/performance/outcome.json", run / "raw/accuracy/job.json"):
+        before = path.read_text()
+        for where in list(_leaves(json.loads(before))):
+            document = json.loads(before)
+            _put(document, where, next(values))
+            path.write_text(json.dumps(document))
+            whole(audit.every(run))
+        path.write_text(before)
+
+
+def _leaves(value: Any, at: tuple[Any, ...] = ()) -> Any:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield at + (key,)
+            if len(at) < 1:
+                yield from _leaves(inner, at + (key,))
+
+
+def _put(document: Any, where: tuple[Any, ...], value: Any) -> None:
+    for key in where[:-1]:
+        document = document[key]
+    document[where[-1]] = value
+
+
+# Logs.
+
+ENTRY = ':::MLLOG {"key": "%s", "value": %s, "time_ms": %s, "metadata": {"is_error": false, "is_warning": false}}\n'
+
+
+def detail(tmp_path: Path, content: bytes) -> logs.Detail:
+    path = tmp_path / "detail.txt"
+    path.write_bytes(content)
+    return logs.read_detail(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (ENTRY % ("a", "NaN", 1), "line 2 is no MLLOG entry (NaN is no JSON)"),
+        (ENTRY % ("a", "9" * 10_000, 1), "10000 digits"),
+        (ENTRY % ("a", DEEP, 1), "nested more than 64 levels"),
+        (ENTRY % ("a", '{"b": 1, "b": 2}', 1), "'b' stands twice"),
+        (ENTRY.replace('"key": "%s"', '"key": "x", "key": "%s"') % ("a", 1, 1), "'key' stands twice"),
+        (ENTRY % ("a", 1, 1) + "\0" * 50 + "\n", "NUL"),
+    ],
+)
+def test_a_line_like_that_is_a_problem_and_no_value(tmp_path: Path, line: str, problem: str) -> None:
+    found = detail(tmp_path, (ENTRY % ("first", 1, 1) + line).encode())
+    assert any(problem in p for p in found.problems), found.problems
+    assert found.get("first") == 1
+
+
+@pytest.mark.parametrize("content", [(ENTRY % ("a", 1, 1)).encode("utf-16"), b"\xef\xbb\xbf" + (ENTRY % ("a", 1, 1)).encode()])
+def test_another_encoding_is_a_problem(tmp_path: Path, content: bytes) -> None:
+    found = detail(tmp_path, content)
+    assert found.problems and not found.values
+
+
+@pytest.mark.parametrize("time_ms", ["1e300", "9" * 39, '"x"', "null", "true", "[1]"])
+def test_a_time_that_is_none_is_no_number(tmp_path: Path, time_ms: str) -> None:
+    (line,) = detail(tmp_path, (ENTRY % ("a", 1, time_ms)).encode()).occurrences["a"]
+    assert line.time_ms != line.time_ms
+
+
+def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_LARGEST_DETAIL", 1 << 20)
+    path = tmp_path / "detail.txt"
+    with path.open("wb") as f:
+        f.write((ENTRY % ("a", 1, 1)).encode() * 20_000)
+        f.truncate(1 << 40)  # a terabyte of nothing, which takes no room
+    found = logs.read_detail(path)
+    assert any("behind the first 1 MiB" in p for p in found.problems) and found.get("a") == 1
+
+
+def test_answers_beyond_the_most_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_MOST_PAYLOAD", 100)
+    path = tmp_path / "accuracy.json"
+    rows = ",\n".join(f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{"00" * 40}" }}' for n in range(5))
+    path.write_text(f"[\n{rows}\n]\n")
+    found = logs.read_accuracy(path)
+    assert len(found.payloads) == 2 and any("line 4: more than" in p for p in found.problems)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        '{ "seq_id" : 0, "qsl_idx" : %s, "data" : "00" }' % ("9" * 30),
+        '{ "seq_id" : -1, "qsl_idx" : 0, "data" : "00" }',
+        '{ "seq_id" : 0, "qsl_idx" : 0, "qsl_idx" : 1, "data" : "00" }',
+        '{ "seq_id" : 0, "qsl_idx" : 0, "data" : "é0" }',
+        '{ "seq_id" : ٣, "qsl_idx" : 0, "data" : "00" }',
+    ],
+)
+def test_a_row_like_that_is_no_row(tmp_path: Path, row: str) -> None:
+    path = tmp_path / "accuracy.json"
+    path.write_text(f"[\n{row}\n]\n")
+    found = logs.read_accuracy(path)
+    assert not found.payloads and any("line 2 is no row" in p for p in found.problems)
+
+
+def test_a_row_written_otherwise_is_the_same_row(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.json"
+    path.write_text('[\n{"qsl_idx":7,"data":"00ff","seq_id":0,"token_data":"00"},\n{ "seq_id" : 1, "qsl_idx" : 3, "data" : "" }\n]\n')
+    found = logs.read_accuracy(path)
+    assert not found.problems and found.payloads == {7: b"\x00\xff", 3: b""} and list(found.seq_ids) == [0, 1]
+    assert 5 not in found.payloads and "x" not in found.payloads and len(found.payloads) == 2
+    with pytest.raises(KeyError):
+        found.payloads[5]
+
+
+def test_of_two_answers_to_a_sample_the_last_counts(tmp_path: Path) -> None:
+    path = tmp_path / "accuracy.json"
+    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {index}, "data" : "0{n}" }}' for n, index in enumerate((2, 9, 2, 2))]
+    path.write_text("[\n" + ",\n".join(rows) + "\n]\n")
+    found = logs.read_accuracy(path)
+    assert found.payloads == {2: b"\x03", 9: b"\x01"}
+    assert found.problems == ("line 4: qsl_idx 2 stands there twice", "line 5: qsl_idx 2 stands there twice")
+
+
+@pytest.mark.parametrize("name", [DETAIL, SUMMARY, ANSWERS])
+def test_a_log_of_nothing_but_nul_bytes_is_a_finding(run: Path, name: str) -> None:
+    path = run / "raw" / "accuracy" / name
+    submitted = runs.scenario_folder(run) / "accuracy" / name
+    for each in (path, submitted):
+        each.write_bytes(b"\0" * 5000)
+    assert failed(whole(audit.every(run)))
+
+
+@pytest.mark.parametrize("word", ["1_000", "１２", "0x10", "1e5_0", "inf", "nan", "1e999", "+-1", ""])
+def test_a_number_loadgen_would_read_otherwise_is_none(word: str) -> None:
+    assert user_conf.parse(f"m.Offline.target_qps = {word}").faults
+
+
+# Archives.
+
+
+def packed(path: Path, **members: bytes) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def header(shape: tuple[int, ...], content: bytes = b"") -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    return buffer.getvalue() + content
+
+
+def test_an_archive_that_unpacks_to_far_more_than_it_holds_is_not_unpacked(tmp_path: Path) -> None:
+    path = packed(tmp_path / "bomb.npz", logits=header((64 << 20, 1), b"\0" * (256 << 20)))
+    assert path.stat().st_size < 1 << 20
+    found, why = files.attempt(files.arrays, path)
+    assert found is None and "unpack to" in why
+
+
+def test_an_array_that_declares_more_than_is_there_is_not_allocated(tmp_path: Path) -> None:
+    for shape in ((1 << 50,), (1 << 31, 1 << 31), (-5, 3)):
+        found, why = files.attempt(files.arrays, packed(tmp_path / "x.npz", logits=header(shape, b"\0" * 64)))
+        assert found is None and "is declared in" in why
+        (tmp_path / "x.npy").write_bytes(header(shape, b"\0" * 64))
+        found, why = files.attempt(files.array, tmp_path / "x.npy")
+        assert found is None and "is declared in" in why
+
+
+def test_a_sparse_array_of_terabytes_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(header((1 << 38,)))
+    os.truncate(path, (1 << 40) + 128)
+    found, why = files.attempt(files.array, path)
+    assert found is None and "at most" in why
+
+
+def test_what_numpy_would_unpickle_is_not_unpickled(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", logits=np.array([{"a": 1}], object), allow_pickle=True)
+    found, why = files.attempt(files.arrays, tmp_path / "x.npz")
+    assert found is None and "damaged" in why
+
+
+def test_an_ordinary_archive_is_read(tmp_path: Path) -> None:
+    arrays = {"logits": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.empty((0, 4)), "scalar": np.array(7)}
+    np.savez(tmp_path / "x.npz", allow_pickle=False, **arrays)
+    found, why = files.attempt(files.arrays, tmp_path / "x.npz")
+    assert not why and found is not None and set(found) == set(arrays) and (found["logits"] == arrays["logits"]).all()
+
+
+def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run: Path) -> None:
+    path = run / "raw/performance/mlperf_log_trace.json.gz"
+    path.write_bytes(gzip.compress(b"\n" * (200 << 20), compresslevel=1))
+    found = failed(whole(audit.every(run)))
+    assert "longer than a trace can be" in found["trace samples"]
+
+
+# The last resort.
+
+
+@pytest.fixture(scope="module")
+def victim(measured: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(shutil.copytree(measured("tokens"), tmp_path_factory.mktemp("hostile") / "quick-1"))
+
+
+@pytest.mark.parametrize("name", FILES)
+@settings(max_examples=8, deadline=None)
+@given(how=damage())
+def test_no_damage_makes_a_part_break_off(victim: Path, name: str, how: Callable[[bytes], bytes]) -> None:
+    (path,) = victim.glob(FILES[name])
+    before = path.read_bytes()
+    path.write_bytes(how(before))
+    try:
+        found = audit.every(victim)
+    finally:
+        path.write_bytes(before)
+    assert whole(found)
+
+
+def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(subject: tree.Subject) -> list[Check]:
+        raise ZeroDivisionError("nobody thought of this")
+
+    before = len(audit.audit(run))
+    monkeypatch.setattr(audit, "PARTS", (broken, *audit.PARTS))
+    found = audit.audit(run)
+    ((name, why),) = failed(found).items()
+    assert name == "audit of test_hostile" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
+    assert not audit.holds(found)
+
+
+def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run: Path, tmp_path: Path) -> None:
+    (run / "open" / "somebody").symlink_to(tmp_path)
+    assert failed(whole(audit.audit(run))) == {"submitters' folders": "open/somebody is a link: it is not read"}
