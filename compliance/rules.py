@@ -221,13 +221,17 @@ def load(round: str = CURRENT) -> Rules:
     """Raises ValueError for an unknown round, and for a file that is not as this module wants it."""
     if round not in rounds():
         raise ValueError(f"round {round}: its rules are not here; there are {', '.join(rounds())}")
-    path = _FOLDER / f"{round}.toml"
-    with path.open("rb") as f:
-        data = tomllib.load(f)
     try:
-        return _rules(data)
+        return _rules(_tables(round))
     except (KeyError, TypeError) as e:
-        raise ValueError(f"{path.name}: a field is missing, unknown or of another kind: {e}") from None
+        raise ValueError(f"{round}.toml: a field is missing, unknown or of another kind: {e}") from None
+
+
+def _tables(round: str) -> dict[str, Any]:
+    """Of the round's file; what it lacks is that of the round it `extends`."""
+    with (_FOLDER / f"{round}.toml").open("rb") as f:
+        own = tomllib.load(f)
+    return {**_tables(own.pop("extends")), **own} if "extends" in own else own
 
 
 def _rules(d: dict[str, Any]) -> Rules:

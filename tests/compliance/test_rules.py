@@ -22,8 +22,16 @@ def test_the_current_round_is_there_and_frozen() -> None:
         V61.round = "v7.0"  # type: ignore[misc]
 
 
+def test_an_earlier_round_has_its_own_seeds_and_loadgen_and_the_rest_of_the_one_it_extends() -> None:
+    earlier = rules.load("v6.0")
+    assert earlier.round == "v6.0" and earlier.wheel == "mlcommons-loadgen==6.0.15"
+    assert not set(earlier.seeds.values()) & set(V61.seeds.values()) and not set(earlier.versions) & set(V61.versions)
+    assert earlier.file_sha1["6.0.15"] != earlier.file_sha1["6.0.6"]
+    assert (earlier.layout, earlier.scenarios, earlier.benchmarks) == (V61.layout, V61.scenarios, V61.benchmarks)
+
+
 def test_an_unknown_round_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v6\.1"):
+    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v6\.0, v6\.1"):
         rules.load("v0.7")
 
 
