@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import difflib
 import errno
 import io
 import shlex
@@ -11,7 +9,6 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,35 +17,9 @@ from compliance.rules import CURRENT
 from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES
 from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
-from sut.registry import ALIASES, SUTS
+from harness.flags import Parser, add_common, did_you_mean, known_name, model_names, run_parser, submitter_name, sut_name, sut_options
 
 COMMANDS = ("run", "list", "audit", "comply", "pack", "doctor", "test")
-_SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
-_EPILOG = """\
-commands (bare flags mean `run`):
-  run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
-  list     the SUTs, models, sizes and scenarios there are
-  audit    judge a run or submission directory from its files alone
-  comply   MLPerf's compliance tests on a finished run directory: ./run.sh comply runs/…/valid-1
-  pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
-  doctor   is this machine fit to measure on?
-  test     the harness' own tests (arguments go to pytest)
-
-exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
-
-
-class _Once(argparse.Action):
-    """A flag that names the cell: given twice, the second would silently win."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
-        if getattr(namespace, self.dest) is not None:
-            raise UsageError(f"{option} {value}: given twice, and one command measures one cell; give it once")
-        setattr(namespace, self.dest, value)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace("  ", " "))
 
 
 def main(arguments: list[str]) -> int:
@@ -61,7 +32,7 @@ def main(arguments: list[str]) -> int:
     rest = arguments[1:] if arguments and arguments[0] in COMMANDS else arguments
     try:
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
-            raise UsageError(f"there is no command {arguments[0]!r}{_did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
+            raise UsageError(f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
         return {"run": _run, "list": _list, "audit": _audit, "comply": _comply, "pack": _pack, "doctor": _doctor, "test": _test}[command](
             rest
         )
@@ -98,16 +69,16 @@ def _error(text: str) -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    flags = _run_parser().parse_args(arguments)
+    flags = run_parser().parse_args(arguments)
     from harness import machine, output, plan, run
 
     request = plan.resolve(
-        sut=_sut(flags.sut),
-        model=_known(flags.model, _models(), "--model"),
-        scenario=_known(flags.scenario, SCENARIOS, "--scenario"),
-        mode=_known(flags.mode, MODES, "--mode"),
-        size=flags.size and _known(flags.size, SIZES, "--size"),
-        precision=flags.precision and _known(flags.precision, PRECISIONS, "--precision"),
+        sut=sut_name(flags.sut),
+        model=known_name(flags.model, model_names(), "--model"),
+        scenario=known_name(flags.scenario, SCENARIOS, "--scenario"),
+        mode=known_name(flags.mode, MODES, "--mode"),
+        size=flags.size and known_name(flags.size, SIZES, "--size"),
+        precision=flags.precision and known_name(flags.precision, PRECISIONS, "--precision"),
         batch_size=flags.batch_size,
         seq_len=flags.seq_len,
         dataset_file=flags.dataset and flags.dataset.absolute(),
@@ -117,8 +88,8 @@ def _run(arguments: list[str]) -> int:
         python=flags.python and flags.python.absolute(),
         weights_folder=flags.weights and flags.weights.absolute(),
         load_seconds=flags.load_seconds,
-        submitter=_submitter(flags.submitter),
-        options=_options(flags.sut, flags.sut_option),
+        submitter=submitter_name(flags.submitter),
+        options=sut_options(flags.sut, flags.sut_option),
         command=shlex.join(["./run.sh", *arguments]),
     )
     if flags.dry_run:
@@ -180,8 +151,8 @@ def _dry_run(request: Any, as_json: bool) -> int:
 
 def _list(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
-    parser = _Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
-    _common(parser)
+    parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     from harness import listing, output
 
@@ -192,17 +163,17 @@ def _list(arguments: list[str]) -> int:
 
 def _audit(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    parser = _Parser(
+    parser = Parser(
         prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
     parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
-    _common(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance import audit
 
-    level = _known(flags.level, MODES, "--level")
+    level = known_name(flags.level, MODES, "--level")
     if not flags.directory.exists():
         raise UsageError(f"audit {flags.directory}: there is no such directory")
     every = audit.every(flags.directory)
@@ -224,7 +195,7 @@ def _write_page(flags: Any, level: str, every: list[Any]) -> None:
 
 
 def _comply(arguments: list[str]) -> int:
-    parser = _Parser(
+    parser = Parser(
         prog="./run.sh comply",
         description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",
         allow_abbrev=False,
@@ -234,12 +205,12 @@ def _comply(arguments: list[str]) -> int:
         "--test", nargs="+", action="extend", default=[], metavar="TEST", help="TEST01, TEST04, TEST06; default: all that apply"
     )
     parser.add_argument("--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
-    _common(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance import rules
     from harness import comply, output
 
-    names = [_known(name, rules.load().compliance_tests, "--test") for name in flags.test]
+    names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
     terminal = output.Terminal(flags.quiet or flags.json)
     with terminal.progress:
         found = comply.comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.again, terminal)
@@ -247,7 +218,7 @@ def _comply(arguments: list[str]) -> int:
 
 
 def _pack(arguments: list[str]) -> int:
-    parser = _Parser(
+    parser = Parser(
         prog="./run.sh pack",
         description="One submission tree of the cells measured with --mode submission. The same cells give the same bytes.",
         allow_abbrev=False,
@@ -256,7 +227,7 @@ def _pack(arguments: list[str]) -> int:
         "directories", metavar="DIR", type=Path, nargs="+", help="run directories, or a folder above them (its newest good ones)"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tree: a folder that is new or empty")
-    _common(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     from harness import pack
 
@@ -275,8 +246,8 @@ def _show_checks(found: list[Any], flags: Any) -> int:
 
 
 def _doctor(arguments: list[str]) -> int:
-    parser = _Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
-    _common(parser)
+    parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance.check import Outcome
     from harness import doctor, output
@@ -297,110 +268,3 @@ def _test(arguments: list[str]) -> int:
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
     return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
-
-
-def _run_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="./run.sh",
-        usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",
-        allow_abbrev=False,
-        description="Measure ML frameworks with the official MLPerf LoadGen: speed, accuracy and evidence of what ran.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--sut", required=True, action=_Once, help="framework + backend + execution, such as keras3-jax (see list)")
-    add("--scenario", required=True, action=_Once, help="Offline (throughput) or SingleStream (latency)")
-    add("--model", required=True, action=_Once, help="bert, gemma, mistral (see list)")
-    add(
-        "--mode",
-        default="quick",
-        help="quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
-    )
-    add("--size", help="tiny, base or full; default: full on an accelerator that holds it, else tiny")
-    add("--precision", help="float32, tf32 or bfloat16; default: the size's")
-    add("--batch-size", type=int, metavar="N", help="samples a step in Offline; default: the size's")
-    add("--seq-len", type=int, metavar="N", help="sequence length of a model that predicts; default: the size's")
-    add(
-        "--dataset",
-        type=Path,
-        metavar="FILE",
-        help="your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
-    )
-    add(
-        "--weights",
-        type=Path,
-        metavar="DIR",
-        help="your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
-    )
-    add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
-    add("--load-seconds", type=float, metavar="S", help="length of a quick performance test (default 10)")
-    add("--sut-option", action="append", default=[], metavar="NAME=VALUE", help="an option of the SUT (see list); may be repeated")
-    add("--out", type=Path, default=ROOT / "runs", metavar="DIR", help="where run directories go (default: runs/ beside run.sh)")
-    add("--python", type=Path, metavar="PATH", help="use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed")
-    add("--submitter", default="unofficial", metavar="NAME", help="the submitter's folder in the tree (default: unofficial)")
-    add("--dry-run", action="store_true", help="say what would be done, and do nothing")
-    _common(parser)
-    return parser
-
-
-def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
-    parser.add_argument("--quiet", action="store_true", help="no progress; of an audit, only what fails")
-
-
-def _models() -> list[str]:
-    from harness import models
-
-    return models.names()
-
-
-def _known(value: str, names: Iterable[str], flag: str) -> str:
-    """The name as we spell it, whatever its case. Raises UsageError with the names there are."""
-    names = list(names)
-    spelt = {n.lower(): n for n in names}
-    if value.lower() in spelt:
-        return spelt[value.lower()]
-    raise UsageError(f"{flag} {value}: unknown{_did_you_mean(value, names)}; there are {', '.join(names)}")
-
-
-def _sut(value: str) -> str:
-    return ALIASES.get(value.lower()) or _known(value, SUTS, "--sut")
-
-
-def _did_you_mean(value: str, names: Iterable[str]) -> str:
-    if value.lower() in _SYNONYMS:
-        return f" (did you mean {_SYNONYMS[value.lower()]}?)"
-    near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)
-    return f" (did you mean {next(n for n in names if n.lower() == near[0])}?)" if near else ""
-
-
-def _submitter(name: str) -> str:
-    if not name or not all(c.isalnum() or c in "-_" for c in name):
-        raise UsageError(f"--submitter {name!r}: letters, digits, - and _ only, since it names a folder")
-    return name
-
-
-def _options(sut: str, given: list[str]) -> dict[str, Any]:
-    """`--sut-option name=value`, checked against what the registry says the SUT takes."""
-    known = SUTS[_sut(sut)].options
-    found: dict[str, Any] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if name in known and not equals:
-            raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
-        if name not in known:
-            there = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UsageError(f"--sut-option {text}: {sut} has no such option{_did_you_mean(name, known)}; {there}")
-        kind = known[name][0]
-        if isinstance(kind, tuple):
-            found[name] = _known(value, kind, f"--sut-option {name}=")
-            continue
-        try:
-            found[name] = kind(value)
-        except ValueError:
-            raise UsageError(f"--sut-option {text}: the value is {'a number' if kind is float else 'a whole number'}") from None
-    return found
