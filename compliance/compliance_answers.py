@@ -25,7 +25,7 @@ def checks(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
     """Of a test that logs answers; the whole log is in raw/, or submitted where it was short."""
     if not rule.sampling_target:
         return []
-    submitted = s.place.folder / test.name / "accuracy" / _LOG
+    submitted = s.place.compliance / test.name / "accuracy" / _LOG
     path = (s.place.run / "raw" / test.name / _LOG) if s.place.run is not None else submitted
     found, fault = files.attempt(sampled.read, path)
     where = {"level": "submission", "file": s.place.show(path)}
@@ -228,7 +228,7 @@ def end_tokens(s: Subject) -> frozenset[int]:
 
 def stated(test: Test, name: str, want: str, s: Subject) -> list[str]:
     """A fault where a verify_*.txt says other than what the logs show."""
-    text, fault = files.attempt(files.text, s.place.folder / test.name / name)
+    text, fault = files.attempt(files.text, s.place.compliance / test.name / name)
     if text is None:
         return [fault]
     return (

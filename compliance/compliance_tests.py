@@ -37,11 +37,11 @@ def checks(s: Subject) -> list[Check]:
 
 
 def _where(test: Test, s: Subject) -> dict[str, str]:
-    return {"level": "submission", "source": "G5", "file": s.place.show(s.place.folder / test.name)}
+    return {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / test.name)}
 
 
 def _absent(name: str, rule: ComplianceTest, s: Subject) -> Check:
-    where = {"level": "submission", "source": "G5", "file": s.place.show(s.place.folder / name)}
+    where = {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / name)}
     if s.place.division != "open" and s.official in rule.required_by:
         return judge(name, [f"missing; {s.place.division} asks for it with {s.official}"], "", **where, fix="./run.sh comply RUN_DIR")
     workload = (s.performance.job or {}).get("workload")
@@ -55,7 +55,7 @@ def _absent(name: str, rule: ComplianceTest, s: Subject) -> Check:
 
 def _not_run(test: Test, s: Subject) -> str:
     """Why there is nothing to judge."""
-    if test.outcome is None and not (s.place.folder / test.name).exists():
+    if test.outcome is None and not (s.place.compliance / test.name).exists():
         return "it was not finished"
     if test.outcome is not None and test.outcome.get("status") != "ok":
         return f"it ended with status {test.outcome.get('status')}: {test.outcome.get('reason')}"
@@ -89,7 +89,7 @@ def _of_test(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
 
 
 def _files(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
-    folder = s.place.folder / test.name
+    folder = s.place.compliance / test.name
     for name in rule.files:
         size, fault = files.attempt(lambda p: p.stat().st_size, folder / name)
         if fault or not (folder / name).is_file() or not size:

@@ -8,11 +8,10 @@ from pathlib import Path
 from compliance import files
 from compliance.check import Check, Fault, judge, shown
 from compliance.rules import Rules
-from compliance.tree import Place, Subject, Test, folders
+from compliance.tree import Place, Subject, Test, folders, measurements_file
 
 _ADD = "add what is missing; a run's own command, given again, makes its tree anew from raw/"
 _RESTORE = "put the log there as LoadGen wrote it, or measure again"
-_SUBMITTER_FOLDERS = ("systems", "src", "results", "documentation")
 
 
 def checks(s: Subject) -> list[Check]:
@@ -68,7 +67,8 @@ def submitter_checks(place: Place, rules: Rules) -> list[Check]:
 
 def _expected(s: Subject) -> Iterator[Path]:
     layout, folder = s.rules.layout, s.place.folder
-    yield from (folder / name for name in layout.scenario_files)
+    yield from (s.place.measurements / name for name in layout.scenario_files)
+    yield measurements_file(s.place, s.rules)
     yield from (folder / layout.performance / name for name in layout.performance_files)
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
@@ -79,7 +79,7 @@ def _missing(s: Subject) -> Iterator[Fault | str]:
         if fault or not path.is_file() or not size:
             state = "missing" if fault else "empty" if path.is_file() else "no file"
             state = "a link: it is not read" if files.link_to(path) else state
-            yield Fault(f"{path.relative_to(s.place.folder).as_posix()} is {state}", "a file", state, s.place.show(path))
+            yield Fault(f"{_named(path, s)} is {state}", "a file", state, s.place.show(path))
 
 
 def _extra(s: Subject) -> Iterator[Fault | str]:
@@ -87,9 +87,16 @@ def _extra(s: Subject) -> Iterator[Fault | str]:
     layout, folder = s.rules.layout, s.place.folder
     wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
     wanted |= {parent for path in wanted for parent in path.parents}
-    for path in files.under(folder):
-        if path not in wanted and path.relative_to(folder).parts[0] not in layout.tolerated_scenario_entries:
-            yield Fault(f"{path.relative_to(folder).as_posix()} does not belong there", file=s.place.show(path))
+    for root in dict.fromkeys((folder, s.place.measurements)):
+        for path in files.under(root):
+            if path not in wanted and path.relative_to(root).parts[0] not in layout.tolerated_scenario_entries:
+                yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))
+
+
+def _named(path: Path, s: Subject) -> str:
+    """Below the scenario's folder, or where the layout has it."""
+    around = s.place.folder if path.is_relative_to(s.place.folder) else s.place.submitter_folder
+    return path.relative_to(around).as_posix()
 
 
 def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
@@ -146,8 +153,8 @@ def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
         oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
         if oddity or fault:
             yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
-        elif path.parent == base and path.is_dir() and path.name not in _SUBMITTER_FOLDERS:
-            yield Fault(f"{named} is none of {', '.join(_SUBMITTER_FOLDERS)}", file=file)
+        elif path.parent == base and path.is_dir() and path.name not in rules.layout.submitter_folders:
+            yield Fault(f"{named} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
     results = {system.name for system in folders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from compliance import files
 from compliance.check import Check, Fault, differs, judge, manual, not_applicable, shown
-from compliance.tree import Subject
+from compliance.tree import Subject, measurements_file
 
 _SCHEMAS = Path(__file__).parent / "schemas"
 _CORRECT = "correct the file by hand"
@@ -25,7 +25,7 @@ _MOST_ERRORS = 1000
 def checks(s: Subject) -> list[Check]:
     layout, place = s.rules.layout, s.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
-    measured = place.show(place.folder / "measurements.json")
+    measured = place.show(measurements_file(place, s.rules))
     mapping = place.show(place.submitter_folder / layout.model_mapping)
     return [
         judge(

@@ -247,7 +247,7 @@ def no_reference(s: Subject) -> bool:
 
 def _raw_logs(s: Subject) -> Iterator[Fault | str]:
     pairs = [(test.name, test.folder / name, name) for test in s.tests for name in s.rules.layout.performance_files]
-    pairs.append(("performance", s.place.folder / "user.conf", "user.conf"))
+    pairs.append(("performance", s.place.measurements / "user.conf", "user.conf"))
     for test, submitted, name in pairs:
         raw = s.place.raw(test)
         assert raw is not None

@@ -167,7 +167,7 @@ def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:
         yield Fault(text, str(wanted_count), str(found), line=d.line("loaded_qsl_set"))
         return
     for draws in order.Draws:
-        wanted = order.loaded_sets(min(asked, total), size, seed, draws)
+        wanted = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws)[: len(sets)]
         if sets == wanted:
             return
     text = f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the seed's with {wanted[0][:5]}"

@@ -50,7 +50,13 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Layout:
-    """Path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario."""
+    """Path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
+
+    Attributes:
+        measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern of its name.
+        compliance: the folder of a scenario's TEST01 and the others.
+        submitter_folders: what a submitter's folder may hold.
+    """
 
     divisions: tuple[str, ...]
     system: str
@@ -59,6 +65,10 @@ class Layout:
     scenario: str
     performance: str
     accuracy: str
+    measurements: str
+    measurements_file: str
+    compliance: str
+    submitter_folders: tuple[str, ...]
     scenario_files: tuple[str, ...]
     performance_files: tuple[str, ...]
     accuracy_files: tuple[str, ...]
@@ -186,6 +196,8 @@ class Rules:
         wheel: the requirement this project installs.
         versions: LoadGen's official versions of this round → the commit each logs.
         file_sha1: version → {path: sha1} as it logs them.
+        draws_from_library: whether a performance test's loaded set is drawn from the whole library, not from its first samples.
+        unlogged: what this round's LoadGen does not log → the key, or the value, it stands for.
         compliance_tests: by name, in the order they are run.
         user_conf: every key LoadGen reads.
         detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all.
@@ -197,6 +209,8 @@ class Rules:
     wheel: str
     versions: Mapping[str, str]
     file_sha1: Mapping[str, Mapping[str, str]]
+    draws_from_library: bool
+    unlogged: Mapping[str, str | int]
     scenarios: Mapping[str, Scenario]
     benchmarks: Mapping[str, Benchmark]
     layout: Layout
@@ -244,6 +258,8 @@ def _rules(d: dict[str, Any]) -> Rules:
         loadgen["wheel"],
         loadgen["versions"],
         {version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
+        loadgen.get("draws_from_library", False),
+        loadgen.get("unlogged", {}),
         scenarios,
         {name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
         _made(Layout, d["layout"]),

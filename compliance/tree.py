@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ class Place:
         root: the audited directory, which names in findings are relative to.
         submitter_folder: <division>/<submitter>.
         run: the run directory around it, with record.json and raw/; None: a bare submission.
+        measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
+        compliance: the folder of its compliance tests.
     """
 
     root: Path
@@ -34,6 +36,8 @@ class Place:
     scenario: str
     folder: Path
     run: Path | None
+    measurements: Path
+    compliance: Path
 
     @property
     def name(self) -> str:
@@ -132,7 +136,11 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
             for benchmark in folders(system):
                 for folder in folders(benchmark):
                     scenario = known.get(folder.name.lower(), folder.name)
-                    yield Place(root, division.name, submitter, system.name, benchmark.name, scenario, folder, run)
+                    where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
+                    measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
+                    yield Place(
+                        root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
+                    )
 
 
 def folders(path: Path) -> list[Path]:
@@ -155,11 +163,11 @@ def read(place: Place, rules: Rules) -> Subject:
     return Subject(
         place,
         rules,
-        _test("performance", place.folder / layout.performance, place),
-        _test("accuracy", place.folder / layout.accuracy, place),
+        _test("performance", place.folder / layout.performance, place, rules),
+        _test("accuracy", place.folder / layout.accuracy, place, rules),
         take(files.json_object, place.run / "record.json") if place.run else None,
         take(files.json_object, base / layout.system.format(system=place.system)),
-        take(files.json_object, place.folder / "measurements.json"),
+        take(files.json_object, measurements_file(place, rules)),
         take(files.json_object, mapping_path) if place.division == "open" or mapping_path.exists() else None,
         take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
         take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
@@ -172,9 +180,16 @@ def read(place: Place, rules: Rules) -> Subject:
 def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
     """The logs are those of the submission, whose raw/ must have the same."""
     for name in rules.compliance_tests:
-        folder, raw = place.folder / name, place.raw(name)
+        folder, raw = place.compliance / name, place.raw(name)
         if folder.exists() or (raw and raw.exists()):
-            yield name, _test(name, folder / rules.layout.performance, place)
+            yield name, _test(name, folder / rules.layout.performance, place, rules)
+
+
+def measurements_file(place: Place, rules: Rules) -> Path:
+    """The one there is; where there is none, where it would be."""
+    pattern = rules.layout.measurements_file
+    found, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
+    return found[0] if found else place.measurements / pattern.replace("*", place.system)
 
 
 def _trace_path(place: Place, rules: Rules) -> Path:
@@ -183,12 +198,12 @@ def _trace_path(place: Place, rules: Rules) -> Path:
     return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
 
 
-def _test(name: str, folder: Path, place: Place) -> Test:
+def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
     faults: dict[str, str] = {}
     detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
     summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
     raw = place.raw(name)
-    conf, faults["user.conf"] = files.attempt(files.text, (raw or place.folder) / "user.conf")
+    conf, faults["user.conf"] = files.attempt(files.text, (raw or place.measurements) / "user.conf")
     outcome, job = None, None
     if raw:
         outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
@@ -196,10 +211,16 @@ def _test(name: str, folder: Path, place: Place) -> Test:
     return Test(
         name,
         folder,
-        detail or logs.Detail({}, {}, (), (), (fault,)),
+        _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
         summary or logs.Summary({}, "", (summary_fault,)),
         conf,
         outcome,
         job,
         {file: why for file, why in faults.items() if why},
     )
+
+
+def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
+    """With what this round's LoadGen leaves unsaid."""
+    unsaid = {key: detail.get(means) if isinstance(means, str) else means for key, means in rules.unlogged.items()}
+    return replace(detail, values={**unsaid, **detail.values})

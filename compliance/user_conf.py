@@ -66,7 +66,7 @@ def _is_number(word: str) -> bool:
 
 def check(s: Subject) -> Check:
     """LoadGen ignores what it does not know, silently."""
-    file = s.place.show(s.place.folder / "user.conf")
+    file = s.place.show(s.place.measurements / "user.conf")
     faults: list[Fault | str] = [f for test in s.tests for name, f in test.faults.items() if name == "user.conf"]
     conf, others = parse(s.performance.user_conf or ""), parse(s.accuracy.user_conf or "")
     faults += [*conf.refused, *others.refused, *_unknown_keys(conf, s)]

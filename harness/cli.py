@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-from compliance.rules import CURRENT
+from compliance.rules import CURRENT, rounds
 from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES
 from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
@@ -168,6 +168,7 @@ def _audit(arguments: list[str]) -> int:
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
     parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
+    parser.add_argument("--round", metavar="ROUND", help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
     add_common(parser)
     flags = parser.parse_args(arguments)
@@ -176,7 +177,7 @@ def _audit(arguments: list[str]) -> int:
     level = known_name(flags.level, MODES, "--level")
     if not flags.directory.exists():
         raise UsageError(f"audit {flags.directory}: there is no such directory")
-    every = audit.every(flags.directory)
+    every = audit.every(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
     if flags.html:
         _write_page(flags, level, every)
     return _show_checks(audit.of_level(every, level), flags)

@@ -31,7 +31,7 @@ def test_an_earlier_round_has_its_own_seeds_and_loadgen_and_the_rest_of_the_one_
 
 
 def test_an_unknown_round_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v6\.0, v6\.1"):
+    with pytest.raises(ValueError, match=r"round v0.7: its rules are not here; there are v5\.1, v6\.0, v6\.1"):
         rules.load("v0.7")
 
 
