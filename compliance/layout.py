@@ -127,12 +127,12 @@ def _contradictions(test: Test, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _same(text: str, value: object) -> bool:
-    """The summary rounds rates to two decimals and writes Yes or NO."""
+    """The summary writes rates with two decimals, Yes and NO; the detail log six digits, so that a rate of 1971.00 is 1971 there."""
     if isinstance(value, bool):
         return text in (("Yes", "1") if value else ("NO", "0"))
-    if isinstance(value, int):
+    if isinstance(value, int) and "." not in text:
         return text == str(value)
-    if isinstance(value, float):
+    if isinstance(value, int | float):
         number, _ = files.attempt(lambda _: float(text), Path())
         return number is not None and abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
     return text == value

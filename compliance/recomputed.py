@@ -14,7 +14,7 @@ from compliance.logs import Detail
 from compliance.rules import Rules
 from compliance.trace import Trace
 from compliance.tree import Subject, Test
-from compliance.validity import close, wall_seconds
+from compliance.validity import wall_seconds
 
 # Floats are logged with six significant digits.
 _DIGITS = 1.1e-5
@@ -114,14 +114,25 @@ def _figures(trace: Trace, d: Detail, scenario: str, rules: Rules) -> Iterator[F
     for key, value in exact.items():
         if d.get(key) != int(value):
             yield differs(key, d.get(key), int(value), "the trace has", line=d.line(key))
-    rates = {"result_samples_per_second": count * 1e9 / float(latencies[-1] or 1)} if scenario == "Offline" else {}
-    if scenario != "Offline" and count > 1 and (passed := int(trace.start_ns[-1] - trace.start_ns[0])) > 0:
-        rates["result_qps_with_loadgen_overhead"] = (count - 1) * 1e9 / passed
-    for key, value in rates.items():
-        # LoadGen counts from before the first query, a few microseconds earlier.
-        slack = 0 if scenario == "Offline" else 1e6 / max(1, int(trace.start_ns[-1] - trace.start_ns[0]))
-        if not close(d.number(key) or 0, value, _DIGITS + slack):
-            yield differs(key, d.get(key), f"{value:.6g}", "the trace makes", line=d.line(key))
+    yield from _rate(trace, d, float(latencies[-1]), scenario)
+
+
+def _rate(trace: Trace, d: Detail, longest_ns: float, scenario: str) -> Iterator[Fault | str]:
+    """SingleStream's counts from the start of the test, which lies between the last query's generation and the first one's issue."""
+    count = len(trace.start_ns)
+    if scenario == "Offline":
+        key, least = "result_samples_per_second", count * 1e9 / (longest_ns or 1)
+        most = least
+    else:
+        key, first, last = "result_qps_with_loadgen_overhead", int(trace.start_ns[0]), int(trace.start_ns[-1])
+        ready = trace.ready_ns
+        if ready is None or not ready <= first < last:
+            yield "the trace does not show that the queries were generated before the first was issued, or shows one query only"
+            return
+        least, most = (count - 1) * 1e9 / (last - ready), (count - 1) * 1e9 / (last - first)
+    found = d.number(key) or 0
+    if not least * (1 - _DIGITS) <= found <= most * (1 + _DIGITS):
+        yield differs(key, d.get(key), f"{most:.6g}", "the trace makes", line=d.line(key))
 
 
 def _sum(values: np.ndarray) -> int:

@@ -16,6 +16,7 @@ _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
     rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":\d+,"complete_ns":(\d{1,18})\}'
 )
+_GENERATED = re.compile(rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),')
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
 # A sample takes 300 bytes in Offline and a query 1.2 KB in SingleStream: what is packed to more than this a sample is no trace of LoadGen.
@@ -31,6 +32,7 @@ class Trace:
         sequence, query, index: the sample's number, its query's, and its index in the query sample library.
         start_ns: when its query was scheduled (SingleStream: issued), since the log began.
         latency_ns: from there to its completion.
+        ready_ns: when all queries were generated, before which LoadGen starts no test; None: not shown.
         problems: what keeps it from being a whole trace, one sentence each.
     """
 
@@ -40,18 +42,23 @@ class Trace:
     index: np.ndarray
     start_ns: np.ndarray
     latency_ns: np.ndarray
+    ready_ns: int | None
     problems: tuple[str, ...]
 
 
 def read(path: Path) -> Trace:
     """A trace or a gzipped one. Raises OSError, EOFError or zlib.error where it cannot be read."""
     digest, parts, problems, count, size, tail, last = hashlib.sha256(), [], [], 0, 0, b"", b""
+    ready_ns: int | None = None
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
         while block := f.read(_BLOCK):
             digest.update(block)
             size += len(block)
             whole, _, tail = (tail + block).rpartition(b"\n")
             last = whole[-8:] or last
+            if ready_ns is None and (generated := _GENERATED.search(whole)):
+                start_us, start_rest, us, rest = map(int, generated.groups())
+                ready_ns = (start_us + us) * 1000 + start_rest + rest
             if found := _SAMPLE.findall(whole):
                 parts.append(_numbers(found))
                 count += len(found)
@@ -67,7 +74,7 @@ def read(path: Path) -> Trace:
         order = np.argsort(columns[1], kind="stable")
         columns = [column[order] for column in columns]
     start_ns, sequence, query, index, latency_ns = columns
-    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, tuple(problems))
+    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, ready_ns, tuple(problems))
 
 
 def _numbers(found: list[tuple[bytes, ...]]) -> np.ndarray:

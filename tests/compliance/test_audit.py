@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, metadata, rules, tree
+from compliance import audit, layout, metadata, rules, tree
 from compliance.check import Check, Outcome
 from compliance.logs import Line
 from tests.compliance import conftest
@@ -196,3 +196,20 @@ def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
 
 def test_a_line_is_outcome_name_and_detail() -> None:
     assert Check("seeds", Outcome.NA, "there are none").line() == "[N/A] seeds: there are none"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "same"),
+    [
+        ("1971.00", 1971, True),
+        ("151938.42", 151938, True),
+        ("1971.31", 1971.31, True),
+        ("1972.00", 1971, False),
+        ("1971", 1971, True),
+        ("1972", 1971, False),
+        ("Yes", True, True),
+        ("NO", True, False),
+    ],
+)
+def test_a_rate_that_happens_to_be_whole_is_the_same_in_both_logs(text: str, value: object, same: bool) -> None:
+    assert layout._same(text, value) is same
