@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from compliance import accuracy, logs, rules
+from compliance.check import Check
 from harness import compliance_folders, loadgen_test, submission
 from harness.process import read_outcome
 from scenarios import job as jobs
@@ -264,6 +265,12 @@ def resubmit_answers(run: Path) -> None:
     (target / "accuracy.txt").write_text(f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n")
     short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
     (target / "mlperf_log_accuracy.json").write_bytes(short)
+
+
+def whole(found: list[Check]) -> list[Check]:
+    """No part of the audit broke off over what it read: such a part is a failed check, which must not count as having seen the damage."""
+    assert not [c.line() for c in found if c.name.startswith("audit of ") or ": audit of " in c.name]
+    return found
 
 
 # What mutations are made of.
