@@ -6,7 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from compliance import compliance_tests, evidence, files, layout, metadata, provenance, recomputed, rules, scores, settings, tree, validity
+from compliance import (
+    compliance_tests,
+    evidence,
+    files,
+    layout,
+    metadata,
+    official,
+    provenance,
+    recomputed,
+    rules,
+    scores,
+    settings,
+    tree,
+    validity,
+)
 from compliance.check import Check, Outcome, judge, plain, prefixed, shown
 
 LEVELS = ("quick", "valid", "submission")
@@ -21,6 +35,7 @@ PARTS = (
     scores.checks,
     evidence.checks,
     metadata.checks,
+    official.checks,
     compliance_tests.checks,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -12,7 +11,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance import files
+from compliance import files, official
 from compliance.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.tree import Subject, measurements_file
 
@@ -105,13 +104,13 @@ def _names(s: Subject) -> Iterator[Fault]:
 
 
 def _mapping(s: Subject, file: str) -> Iterator[Fault | str]:
-    if s.place.division == "open" or s.mapping is not None:
+    known, name = s.rules.benchmarks, s.place.benchmark
+    if s.mapping is not None or file in s.faults:
         yield from _schema(s, s.mapping, "model_mapping", file)
-    known = s.rules.benchmarks
     if s.official not in known:
         names, official = ", ".join(known), shown(s.official)
-        text = f"{s.place.benchmark} is mapped to {official}; the rules of {s.rules.round} here have {names}"
-        yield Fault(text, f"one of {names}", official)
+        text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and not mapped to one"
+        yield Fault(f"{text}; {s.rules.round} has {names}", f"one of {names}", official)
 
 
 def _source_folder(s: Subject) -> Path:
@@ -158,7 +157,6 @@ def eligibility(s: Subject) -> Check:
 
 
 def _ineligible(s: Subject) -> Iterator[str]:
-    d = s.performance.detail
     if s.recorded("qsl", "synthetic"):
         yield "its inputs are synthetic"
     if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
@@ -169,16 +167,7 @@ def _ineligible(s: Subject) -> Iterator[str]:
         yield "the SUT is a mock"
     if s.recorded("mode") == "quick":
         yield "it is a quick run"
-    if official := s.rules.benchmarks.get(s.official or ""):
-        if d.get("effective_performance_sample_count") != official.performance_sample_count:
-            loaded = shown(d.get("effective_performance_sample_count"))
-            yield f"{loaded} samples are loaded and {s.official} has {official.performance_sample_count}"
-        if s.accuracy.detail.get("effective_accuracy_sample_count") != official.dataset_size:
-            taken = shown(s.accuracy.detail.get("effective_accuracy_sample_count"))
-            yield f"the accuracy test takes {taken} samples and {s.official} has {official.dataset_size}"
-        if s.accuracy_text is not None and not any(re.match(official.accuracy_pattern, line) for line in s.accuracy_text.splitlines()):
-            yield f"accuracy.txt has no line of the metric of {s.official}"
-        if official.token_latencies and not d.get("effective_use_token_latencies"):
-            yield f"token latencies are not measured, which {s.official} asks for"
+    if s.place.division == "open":
+        yield from (fault.text for fault in official.misfits(s))
     if s.place.run is not None:
         yield "its accuracy is judged against a reference of the same weights, not by the benchmark's own metric"

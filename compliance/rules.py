@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,13 +39,34 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """An official benchmark's row in the checkers' tables. `accuracy_pattern`: what its accuracy.txt must have a line of."""
+    """An official benchmark's row in the checkers' tables.
+
+    Attributes:
+        accuracy_sample_count: what an accuracy test takes; None: the data set.
+        offline_samples: the least of Offline's query.
+        accuracy, accuracy_at_most: metric → the least and the largest value of it that passes.
+        required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) → scenarios.
+        latency_ns: scenario → what its 99th percentile may be at most.
+        token_latency_ns: scenario → the same of `ttft` and `tpot`.
+        by_scenario: scenario → fields that differ there.
+    """
 
     performance_sample_count: int
     dataset_size: int
     equal_issue: bool
     token_latencies: bool
-    accuracy_pattern: str
+    accuracy: Mapping[str, float]
+    accuracy_sample_count: int | None = None
+    offline_samples: int | None = None
+    accuracy_at_most: Mapping[str, float] = field(default_factory=dict)
+    required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    latency_ns: Mapping[str, int] = field(default_factory=dict)
+    token_latency_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def of(self, scenario: str) -> Benchmark:
+        return replace(self, **self.by_scenario.get(scenario, {}))
 
 
 @dataclass(frozen=True)
@@ -160,6 +181,14 @@ class ComplianceTest:
 
 
 @dataclass(frozen=True)
+class ScoredTest:
+    """A TESTxx which a benchmark's own script scores: nothing in the tree but its `verdict_file` says what came of it."""
+
+    required_by: tuple[str, ...]
+    verdict_file: str
+
+
+@dataclass(frozen=True)
 class OutputLength:
     tolerance: float
 
@@ -197,8 +226,11 @@ class Rules:
         versions: LoadGen's official versions of this round → the commit each logs.
         file_sha1: version → {path: sha1} as it logs them.
         draws_from_library: whether a performance test's loaded set is drawn from the whole library, not from its first samples.
+        aliases: other names of benchmarks; `alias_parts`: what a name may hold, the first that fits, where it is none of them.
+        accuracy_patterns: metric → what a line of accuracy.txt must match; its first group is the value.
         unlogged: what this round's LoadGen does not log → the key, or the value, it stands for.
         compliance_tests: by name, in the order they are run.
+        scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every key LoadGen reads.
         detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all.
         summary_labels: label in the summary → key in the detail log.
@@ -213,17 +245,28 @@ class Rules:
     unlogged: Mapping[str, str | int]
     scenarios: Mapping[str, Scenario]
     benchmarks: Mapping[str, Benchmark]
+    aliases: Mapping[str, str]
+    alias_parts: Mapping[str, str]
+    accuracy_patterns: Mapping[str, str]
     layout: Layout
     truncation: Truncation
     evidence: Mapping[str, EvidenceRule]
     early_stopping: EarlyStopping
     dates: Dates
     compliance_tests: Mapping[str, ComplianceTest]
+    scored_tests: Mapping[str, ScoredTest]
     output_length: OutputLength
     repeats: Repeats
     user_conf: Mapping[str, ConfKey]
     detail_keys: Mapping[str, tuple[str, ...]]
     summary_labels: Mapping[str, str]
+
+    def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
+        """What a folder's name means, by the submitter's `mapping` too; else itself (configuration.py, get_mlperf_model)."""
+        if name in self.benchmarks:
+            return name
+        part = next((target for part, target in self.alias_parts.items() if part in name), name)
+        return self.aliases.get(name) or mapping.get(name) or part
 
 
 def rounds() -> list[str]:
@@ -242,10 +285,15 @@ def load(round: str = CURRENT) -> Rules:
 
 
 def _tables(round: str) -> dict[str, Any]:
-    """Of the round's file; what it lacks is that of the round it `extends`."""
+    """Of the round's file; what it lacks is that of the round it `extends`: a table, or a benchmark or a field of a compliance test."""
     with (_FOLDER / f"{round}.toml").open("rb") as f:
         own = tomllib.load(f)
-    return {**_tables(own.pop("extends")), **own} if "extends" in own else own
+    if "extends" not in own:
+        return own
+    base, gone = _tables(own.pop("extends")), own.pop("without_benchmarks", ())
+    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | own.pop("benchmark", {})
+    tests = {name: row | own.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
+    return {**base, **own, "benchmark": benchmarks, "compliance_test": tests}
 
 
 def _rules(d: dict[str, Any]) -> Rules:
@@ -262,12 +310,16 @@ def _rules(d: dict[str, Any]) -> Rules:
         loadgen.get("unlogged", {}),
         scenarios,
         {name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
+        d["alias"],
+        d["alias_part"],
+        d["accuracy_pattern"],
         _made(Layout, d["layout"]),
         _made(Truncation, d["truncation"]),
         {name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
         _made(EarlyStopping, d["early_stopping"]),
         _made(Dates, d["dates"]),
         {name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
+        {name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
         _made(OutputLength, d["output_length"]),
         _made(Repeats, d["repeats"]),
         {key: _conf_key(c) for key, c in d["user_conf"].items()},

@@ -102,8 +102,8 @@ class Subject:
 
     @property
     def official(self) -> str | None:
-        """The official benchmark this one is, or is mapped to."""
-        target = (self.mapping or {}).get(self.place.benchmark, self.place.benchmark)
+        """The official benchmark this one is, or in the open division is mapped to."""
+        target = self.rules.official(self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {})
         return target if isinstance(target, str) else None
 
     def recorded(self, *keys: str) -> Any:
@@ -168,7 +168,7 @@ def read(place: Place, rules: Rules) -> Subject:
         take(files.json_object, place.run / "record.json") if place.run else None,
         take(files.json_object, base / layout.system.format(system=place.system)),
         take(files.json_object, measurements_file(place, rules)),
-        take(files.json_object, mapping_path) if place.division == "open" or mapping_path.exists() else None,
+        take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
         take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
         take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
         place.show(trace),

@@ -19,6 +19,7 @@ from tests.compliance import tree as runs
 # What carries no claim: LoadGen's own bookkeeping and texts.
 _NO_CLAIM = (
     "logger_",
+    "warning_",
     "loadgen_build_date_local",
     "loadgen_git_commit_date",
     "loadgen_git_log_message",

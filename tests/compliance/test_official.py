@@ -1,0 +1,158 @@
+"""What a benchmark asks for in the closed division, told in the open one: counts, settings, accuracy, scenarios, tests of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import audit, official, rules, tree
+from compliance.check import Check, Outcome
+from tests.compliance import tree as runs
+
+V61 = rules.load("v6.1")
+GOOD = '{"exact_match": 80.0, "f1": 90.5}\n'
+NAME = "bert-99"
+
+
+def _rules(**changed: Any) -> rules.Rules:
+    """bert-99 of as many samples as the tests' own runs have, which asks for Offline alone."""
+    small = {"performance_sample_count": 256, "dataset_size": 256, "offline_samples": 1, "required": {"edge": ("Offline",)}, **changed}
+    return dataclasses.replace(V61, benchmarks={**V61.benchmarks, NAME: dataclasses.replace(V61.benchmarks[NAME], **small)})
+
+
+@pytest.fixture
+def closed(run: Path, tmp_path: Path) -> Path:
+    """The good tree as a closed submission of bert-99, without its run directory."""
+    root = tmp_path / "submission"
+    base = root / "closed" / runs.SUBMITTER
+    shutil.copytree(run / "open" / runs.SUBMITTER, base)
+    (base / "model_mapping.json").unlink()
+    runs.edit_json(base / "systems" / f"{runs.SYSTEM}.json", lambda d: {**d, "division": "closed"})
+    (base / "src" / "bert-tiny").rename(base / "src" / NAME)
+    (base / "results" / runs.SYSTEM / "bert-tiny").rename(base / "results" / runs.SYSTEM / NAME)
+    text = _folder(root) / "accuracy" / "accuracy.txt"
+    text.write_text(GOOD + text.read_text().split("\n", 1)[1])
+    return root
+
+
+def _folder(root: Path) -> Path:
+    return root / "closed" / runs.SUBMITTER / "results" / runs.SYSTEM / NAME / "Offline"
+
+
+def _found(root: Path, of: rules.Rules | None = None) -> dict[str, Check]:
+    (place,) = tree.places(root, of or _rules())
+    return {check.name: check for check in official.checks(tree.read(place, of or _rules()))}
+
+
+def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) -> None:
+    assert {name: str(check.outcome) for name, check in _found(closed).items()} == {
+        "benchmark": "PASS",
+        "accuracy target": "PASS",
+        "scenarios": "PASS",
+    }
+
+
+def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> None:
+    (place,) = tree.places(run, V61)
+    subject = tree.read(place, V61)
+    assert {check.outcome for check in official.checks(subject)} == {Outcome.NA}
+    reasons = next(c for c in audit.audit(run) if c.name == "eligibility").detail
+    assert "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons and "accuracy.txt has no line" in reasons
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "told"),
+    [
+        ({"performance_sample_count": 257}, "benchmark", "effective_performance_sample_count is 256; bert-99 has at least 257"),
+        ({"dataset_size": 255}, "benchmark", "effective_accuracy_sample_count is 256; bert-99 has 255"),
+        ({"accuracy_sample_count": 99}, "benchmark", "bert-99 has 99"),
+        ({"by_scenario": {"Offline": {"accuracy_sample_count": 98}}}, "benchmark", "bert-99 has 98"),
+        ({"offline_samples": 10**9}, "benchmark", "effective_samples_per_query"),
+        ({"token_latencies": True}, "benchmark", "token latencies are not measured"),
+        ({"latency_ns": {"Offline": 1}}, "benchmark", "result_99.00_percentile_latency_ns"),
+        ({"token_latency_ns": {"Offline": {"ttft": 10**9}}}, "benchmark", "result_first_token_99.00_percentile_latency_ns is None"),
+        ({"accuracy": {"F1": 90.6}}, "accuracy target", "F1 is 90.5; bert-99 wants at least 90.6"),
+        ({"accuracy": {"ROUGE1": 1.0}}, "accuracy target", "accuracy.txt has no line of ROUGE1"),
+        ({"accuracy_at_most": {"F1": 90.4}}, "accuracy target", "and at most 90.4"),
+        ({"required": {"edge": ("Offline", "SingleStream")}}, "scenarios", "SingleStream is missing"),
+        ({"required": {"edge": ()}}, "scenarios", "Offline is no scenario of bert-99"),
+        ({"required": {"datacenter": ("Offline",)}}, "scenarios", "no benchmark of the suite 'edge'"),
+        ({"optional": {"edge": ("Interactive", "Server")}}, "scenarios", "Server or Interactive is missing"),
+    ],
+)
+def test_what_the_benchmark_does_not_allow_fails(closed: Path, changed: dict[str, Any], check: str, told: str) -> None:
+    found = _found(closed, _rules(**changed))
+    assert found[check].outcome is Outcome.FAIL and told in found[check].detail, found[check].line()
+    assert [name for name, other in found.items() if other.outcome is Outcome.FAIL] == [check]
+
+
+@pytest.mark.parametrize("line", ['{"exact_match": 80.0, "f1": 1.2.3}', '{"exact_match": 80.0, "f1": 9}', "nothing", '{"f1": 99.0}'])
+def test_an_accuracy_that_is_none_or_too_low_fails(closed: Path, line: str) -> None:
+    (_folder(closed) / "accuracy" / "accuracy.txt").write_text(f"{line}\nhash={'0' * 64}\n")
+    assert _found(closed)["accuracy target"].outcome is Outcome.FAIL
+
+
+def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
+    benchmark = _folder(closed).parent
+    benchmark.rename(benchmark.with_name("my-bert"))
+    (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(json.dumps({"my-bert": NAME}))
+    found = {c.name: c for c in audit.audit(closed, "submission")}
+    assert found["model mapping"].outcome is Outcome.FAIL and "my-bert is no official benchmark" in found["model mapping"].detail
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "means"),
+    [
+        ("bert-99", {"bert-99": "resnet"}, "bert-99"),
+        ("resnet50", {"resnet50": "bert-99"}, "resnet"),
+        ("resnet50-pruned", {}, "resnet"),
+        ("resnet50-pruned", {"resnet50-pruned": "yolo-99"}, "yolo-99"),
+        ("sparse-bert-99.9", {}, "bert-99.9"),
+        ("sparse-bert-99", {}, "bert-99"),
+        ("mine", {}, "mine"),
+    ],
+)
+def test_a_name_means_what_the_official_checker_takes_it_for(name: str, mapping: dict[str, str], means: str) -> None:
+    assert V61.official(name, mapping) == means
+
+
+def _test07(text: str) -> Callable[[Path], None]:
+    def do(root: Path) -> None:
+        (_folder(root) / "TEST07").mkdir()
+        (_folder(root) / "TEST07" / "verify_accuracy.txt").write_text(text)
+
+    return do
+
+
+@pytest.mark.parametrize(
+    ("do", "outcome"),
+    [
+        (lambda root: None, Outcome.FAIL),
+        (_test07("TEST FAIL\n"), Outcome.FAIL),
+        (_test07("accuracy 1\nTEST PASS\n"), Outcome.MANUAL),
+    ],
+)
+def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
+    closed: Path, do: Callable[[Path], None], outcome: Outcome
+) -> None:
+    do(closed)
+    scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
+    assert _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["TEST07"].outcome is outcome
+
+
+@pytest.mark.parametrize("round", rules.rounds())
+def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenarios_there_are(round: str) -> None:
+    of = rules.load(round)
+    assert len(of.benchmarks) == {"v5.1": 19, "v6.0": 23, "v6.1": 21}[round]
+    for row in of.benchmarks.values():
+        assert {*row.accuracy, *row.accuracy_at_most} <= set(of.accuracy_patterns) and row.accuracy and row.required
+        for scenario in row.by_scenario:
+            assert row.of(scenario) != row
+    tested = {name for test in of.compliance_tests.values() for name in test.required_by}
+    assert {name for name in tested if "interactive" not in name} <= {*of.benchmarks, "dlrm-v2-99", "dlrm-v2-99.9"}
