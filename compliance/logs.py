@@ -8,7 +8,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,15 @@ class Detail:
 
     def all(self, key: str) -> list[Any]:
         return [line.value for line in self.occurrences.get(key, ())]
+
+    def sharing(self, other: Detail) -> Detail:
+        """The same, whose lists are `other`'s own where they are equal: of a million samples a loaded set takes 40 MB."""
+        key = "loaded_qsl_set"
+        lines, theirs = self.occurrences.get(key, ()), other.get(key)
+        if not isinstance(theirs, list) or self.get(key) != theirs:
+            return self
+        last = replace(lines[-1], value=theirs)
+        return replace(self, values={**self.values, key: theirs}, occurrences={**self.occurrences, key: (*lines[:-1], last)})
 
     def line(self, key: str) -> int | None:
         """The number of the line `get` takes its value from."""

@@ -106,6 +106,16 @@ class Subject:
         target = self.rules.official(self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {})
         return target if isinstance(target, str) else None
 
+    @property
+    def scenario(self) -> str:
+        """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (compliance.inferred)."""
+        own, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
+        return logged if logged in own.inferred_from and self.on_edge else own.logged_as
+
+    @property
+    def on_edge(self) -> bool:
+        return "edge" in str((self.system or {}).get("system_type")).lower()
+
     def recorded(self, *keys: str) -> Any:
         """A value of record.json, None where it is not there."""
         value: Any = self.record
@@ -160,11 +170,13 @@ def read(place: Place, rules: Rules) -> Subject:
     layout, base = rules.layout, place.submitter_folder
     mapping_path = base / layout.model_mapping
     trace = _trace_path(place, rules)
+    performance = _test("performance", place.folder / layout.performance, place, rules)
+    accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
     return Subject(
         place,
         rules,
-        _test("performance", place.folder / layout.performance, place, rules),
-        _test("accuracy", place.folder / layout.accuracy, place, rules),
+        performance,
+        replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
         take(files.json_object, place.run / "record.json") if place.run else None,
         take(files.json_object, base / layout.system.format(system=place.system)),
         take(files.json_object, measurements_file(place, rules)),

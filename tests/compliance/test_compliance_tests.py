@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from compliance import audit, compliance_tests, rules, sampled, sources, tree
 from compliance.check import Check, Outcome
-from tests.compliance import mutations
+from tests.compliance import conftest, mutations
 from tests.compliance import tree as runs
+from tests.compliance.mutations import Mutation
 from tests.compliance.test_cheats import loosened
 
-KINDS = {"predict": ("SingleStream", "predict"), "generate": ("Offline", "generate")}
+KINDS = ("SingleStream", "tokens")
 LOOSE = loosened()
 DETAIL, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_accuracy.json"
 
@@ -28,14 +30,14 @@ def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def get(kind: str) -> Path:
         path = folder / kind
-        return path if path.exists() else runs.comply(runs.build(path, *KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
+        return path if path.exists() else runs.comply(runs.build(path, *conftest.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
 
     return get
 
 
 @pytest.fixture
 def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    return Path(shutil.copytree(complied(getattr(request, "param", "predict")), tmp_path / "quick-1"))
+    return Path(shutil.copytree(complied(getattr(request, "param", "SingleStream")), tmp_path / "quick-1"))
 
 
 def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
@@ -58,7 +60,7 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callabl
     passed = {name for name, check in checks.items() if check.outcome is Outcome.PASS}
     assert passed >= {"TEST01 answers", "TEST01 samples", "TEST01 performance", "TEST04 performance", "TEST04 settings", "TEST01 hash"}
     na = {name for name, check in checks.items() if check.outcome is Outcome.NA}
-    if kind == "predict":
+    if kind == "SingleStream":
         assert na >= {"TEST06", "output length"}
     else:
         assert na >= {"TEST06 first token", "TEST06 token count", "TEST06 EOS"} and passed >= {"TEST06 samples", "output length"}
@@ -73,13 +75,6 @@ def test_every_rule_these_checks_name_is_one_that_is_written_down(complied: Call
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_folders_of_the_tests_disturb_no_other_check(complied: Callable[[str], Path], kind: str) -> None:
     assert [c.line() for c in audit.audit(complied(kind)) if c.outcome is Outcome.FAIL] == []
-
-
-class Change(NamedTuple):
-    name: str
-    check: str
-    do: Callable[[Path], Any]
-    kind: str = "predict"
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -157,46 +152,47 @@ def half(rows: list[str]) -> list[str]:
     return cut
 
 
-CHANGES = [
-    Change("another answer", "TEST01 answers", answers("TEST01", other_bytes(-1))),
-    Change("an answer less", "TEST01 samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
-    Change("an answer of another sample", "TEST01 samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
-    Change("no answers", "TEST01 answers", answers("TEST01", lambda rows: ["[", "]"])),
-    Change("a log of answers that is cut", "TEST01 samples", answers("TEST01", lambda rows: rows[:-1])),
-    Change("half of each answer", "output length", answers("TEST01", half), "generate"),
-    Change("another submitted log of answers", "TEST01 hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
-    Change("another hash", "TEST01 hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
-    Change("verify_accuracy.txt says other", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
-    Change("verify_performance.txt says other", "TEST01 performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
-    Change("verify_performance.txt gone", "TEST04 files", submitted("TEST04/verify_performance.txt", None)),
-    Change("a stranger among the files", "TEST01 files", submitted("TEST01/notes.txt", "x")),
-    Change("another sampling target", "TEST01 settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
-    Change("another sampling seed", "TEST01 settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
-    Change("another seed", "TEST01 settings", logged("TEST01", effective_sample_index_rng_seed=1)),
-    Change("a shorter test", "TEST04 settings", logged("TEST04", requested_min_duration_ms=1)),
-    Change("another index again and again", "TEST04 settings", logged("TEST04", effective_performance_issue_same_index=0)),
-    Change("many samples after all", "TEST04 settings", logged("TEST04", effective_performance_issue_same=False)),
-    Change("an accuracy run", "TEST01 settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
-    Change("more queries than asked for", "TEST06 settings", logged("TEST06", effective_samples_per_query=101), "generate"),
-    Change("equal issue left on", "TEST06 settings", logged("TEST06", effective_sample_concatenate_permutation=True), "generate"),
-    Change("no audit.config found", "TEST01 settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
-    Change("another LoadGen", "TEST01 LoadGen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
-    Change("another library", "TEST04 LoadGen", logged("TEST04", qsl_reported_total_count=7)),
-    Change("an earlier date", "TEST01 LoadGen", logged("TEST01", test_datetime="2026-01-01T00:00:00Z")),
-    Change("an error", "TEST04 log", logged("TEST04", num_errors=1)),
-    Change(
+_of_test = partial(Mutation, kind="SingleStream", level="submission")
+TESTS_MUTATED = [
+    _of_test("another answer", "TEST01 answers", answers("TEST01", other_bytes(-1))),
+    _of_test("an answer less", "TEST01 samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
+    _of_test("an answer of another sample", "TEST01 samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
+    _of_test("no answers", "TEST01 answers", answers("TEST01", lambda rows: ["[", "]"])),
+    _of_test("a log of answers that is cut", "TEST01 samples", answers("TEST01", lambda rows: rows[:-1])),
+    _of_test("half of each answer", "output length", answers("TEST01", half), kind="tokens"),
+    _of_test("another submitted log of answers", "TEST01 hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
+    _of_test("another hash", "TEST01 hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
+    _of_test("verify_accuracy.txt says other", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
+    _of_test("verify_performance.txt says other", "TEST01 performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
+    _of_test("verify_performance.txt gone", "TEST04 files", submitted("TEST04/verify_performance.txt", None)),
+    _of_test("a stranger among the files", "TEST01 files", submitted("TEST01/notes.txt", "x")),
+    _of_test("another sampling target", "TEST01 settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
+    _of_test("another sampling seed", "TEST01 settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
+    _of_test("another seed", "TEST01 settings", logged("TEST01", effective_sample_index_rng_seed=1)),
+    _of_test("a shorter test", "TEST04 settings", logged("TEST04", requested_min_duration_ms=1)),
+    _of_test("another index again and again", "TEST04 settings", logged("TEST04", effective_performance_issue_same_index=0)),
+    _of_test("many samples after all", "TEST04 settings", logged("TEST04", effective_performance_issue_same=False)),
+    _of_test("an accuracy run", "TEST01 settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
+    _of_test("more queries than asked for", "TEST06 settings", logged("TEST06", effective_samples_per_query=101), kind="tokens"),
+    _of_test("equal issue left on", "TEST06 settings", logged("TEST06", effective_sample_concatenate_permutation=True), kind="tokens"),
+    _of_test("no audit.config found", "TEST01 settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
+    _of_test("another LoadGen", "TEST01 LoadGen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
+    _of_test("another library", "TEST04 LoadGen", logged("TEST04", qsl_reported_total_count=7)),
+    _of_test("an earlier date", "TEST01 LoadGen", logged("TEST01", test_datetime="2026-01-01T00:00:00Z")),
+    _of_test("an error", "TEST04 log", logged("TEST04", num_errors=1)),
+    _of_test(
         "a summary that contradicts", "TEST04 log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
     ),
-    Change("one sample is faster", "TEST04 performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
-    Change("slower while sampled", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
-    Change("no score", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
-    Change("another user.conf", "TEST01 run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
-    Change("another audit.config", "TEST01 run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
-    Change("another job", "TEST04 run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
-    Change("another precision seen", "TEST01 run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
-    Change("a raw log that differs", "TEST01 run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
-    Change("evidence that is none", "TEST04 run", of_outcome("TEST04", evidence_after=["none"])),
-    Change("a worker that died", "TEST01 run", of_outcome("TEST01", status="oom", reason="no memory")),
+    _of_test("one sample is faster", "TEST04 performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
+    _of_test("slower while sampled", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
+    _of_test("no score", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
+    _of_test("another user.conf", "TEST01 run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
+    _of_test("another audit.config", "TEST01 run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
+    _of_test("another job", "TEST04 run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
+    _of_test("another precision seen", "TEST01 run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
+    _of_test("a raw log that differs", "TEST01 run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
+    _of_test("evidence that is none", "TEST04 run", of_outcome("TEST04", evidence_after=["none"])),
+    _of_test("a worker that died", "TEST01 run", of_outcome("TEST01", status="oom", reason="no memory")),
 ]
 
 
@@ -206,14 +202,14 @@ def _moved(row: str) -> str:
     return f"{head}{index}{(int(number) + 1) % 256}{comma}{rest}"
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=[c.name.replace(" ", "-") for c in CHANGES])
-def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_path: Path, change: Change) -> None:
-    run = Path(shutil.copytree(complied(change.kind), tmp_path / "quick-1"))
-    change.do(run)
-    assert change.check in failing(run)
+@pytest.mark.parametrize("mutation", TESTS_MUTATED, ids=[m.name.replace(" ", "-") for m in TESTS_MUTATED])
+def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_path: Path, mutation: Mutation) -> None:
+    run = Path(shutil.copytree(complied(mutation.kind), tmp_path / "quick-1"))
+    mutation.do(run)
+    assert mutation.check in failing(run)
 
 
-@pytest.mark.parametrize("run", ["generate"], indirect=True)
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) -> None:
     answers("TEST06", two_ends)(run)
     assert found(run)["TEST06 EOS"].outcome is Outcome.NA
@@ -273,7 +269,7 @@ def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, divisio
 
 
 def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied: Callable[[str], Path], tmp_path: Path) -> None:
-    shutil.copytree(complied("predict") / "open", tmp_path / "submission" / "open")
+    shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
     assert not [c.line() for c in checks.values() if c.outcome is Outcome.FAIL]
     assert checks["TEST01 settings"].outcome is checks["TEST04 performance"].outcome is Outcome.PASS
@@ -295,6 +291,6 @@ def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
     complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sampled, "MOST_SAMPLES", 10)
-    assert found(complied("predict"))["TEST01 samples"].outcome is Outcome.PASS
+    assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.PASS
     monkeypatch.setattr(sampled, "expected", lambda *_: (10**8, 0.5))
-    assert found(complied("predict"))["TEST01 samples"].outcome is Outcome.FAIL
+    assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.FAIL
