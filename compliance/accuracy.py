@@ -56,12 +56,16 @@ def score(
     needed = keys if kind == "logits" else ("tokens", "n_tokens", "top_ids", "top_logits", "logits")
     if lacking := [k for k in needed if k not in reference]:
         raise ValueError(f"the reference holds no {', '.join(lacking)}: make it again")
+    held = {**{f"the reference's {k}": reference[k] for k in needed}, **({} if logits is None else {"logits.npy": logits})}
+    if odd := [name for name, array in held.items() if array.dtype.kind not in "fiu" or not array.size]:
+        raise ValueError(f"{', '.join(odd)} holds no real numbers: nothing can be judged by it")
     count = len(reference[keys[0]])
     if missing := [i for i in range(count) if i not in answers]:
         raise ValueError(f"{len(missing)} of {count} samples have no answer, the first is {missing[0]}: the accuracy run is not complete")
     if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
-    return _SCORES[kind](answers, reference, tolerance, keys, logits)
+    with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
+        return _SCORES[kind](answers, reference, tolerance, keys, logits)
 
 
 def _score_logits(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from compliance import (
     compliance_tests,
     evidence,
     files,
+    inferred,
     layout,
     metadata,
     official,
@@ -21,13 +26,14 @@ from compliance import (
     tree,
     validity,
 )
-from compliance.check import Check, Outcome, judge, plain, prefixed, shown
+from compliance.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
 
 LEVELS = ("quick", "valid", "submission")
 """What a directory can live up to, the lowest first; a level asks for what those before it ask."""
 
 PARTS = (
     layout.checks,
+    inferred.checks,
     settings.checks,
     validity.checks,
     recomputed.checks,
@@ -39,10 +45,92 @@ PARTS = (
     compliance_tests.checks,
 )
 
+# Without a detail log each of their checks would say that it is missing.
+_OF_LOGS = (
+    settings.checks,
+    inferred.checks,
+    validity.checks,
+    recomputed.checks,
+    provenance.checks,
+    official.checks,
+    compliance_tests.checks,
+)
 
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
 # Far more than anybody submits.
 _MOST_PLACES = 2000
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one scenario's folder says was measured; what could not be read is empty.
+
+    Attributes:
+        place: the folder, relative to the audited directory.
+        official: the benchmark it is, or is mapped to.
+        figure: LoadGen's one number, as the detail log has it, with its unit.
+        verdict: LoadGen's own.
+        tested, began: when, by LoadGen's test_datetime and power_begin.
+        logged: the scenario of the log.
+    """
+
+    place: str
+    division: str
+    submitter: str
+    system: str
+    benchmark: str
+    scenario: str
+    official: str = ""
+    figure: str = ""
+    verdict: str = ""
+    tested: str = ""
+    began: str = ""
+    logged: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Who claims what."""
+        of = f"{self.benchmark}{f' ({self.official})' if self.official not in ('', self.benchmark) else ''}"
+        claimed = f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
+        return f"{self.submitter} ({self.division}): {of} {self.scenario} on {self.system}: {claimed}"
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`round`: the one it was judged by. `checks`: the findings of all levels."""
+
+    round: str
+    claims: tuple[Claim, ...]
+    checks: tuple[Check, ...]
+
+    def asked(self, level: str) -> list[Check]:
+        """The findings of `level` and those below it. Raises ValueError for a level there is not."""
+        return of_level(self.checks, level)
+
+    def verdict(self, level: str) -> str:
+        """One sentence. Raises ValueError for a level there is not."""
+        asked = self.asked(level)
+        counts = {outcome: sum(c.outcome is outcome for c in asked) for outcome in Outcome}
+        name = f"level {level}{f' of {self.round}' if self.round else ''}"
+        if failed := counts[Outcome.FAIL]:
+            return f"{name} does not hold: {failed} of {len(asked)} checks fail{'s' if failed == 1 else ''}"
+        if not holds(asked):
+            return f"{name} does not hold: nothing could be checked"
+        left = counts[Outcome.MANUAL]
+        return f"{name} holds" + (f"; {left} finding{'s are' if left > 1 else ' is'} for a person to judge" if left else "")
+
+    def as_json(self, directory: str, level: str) -> dict[str, Any]:
+        """What `--json` writes; see schemas/checks.json."""
+        asked = self.asked(level)
+        return {
+            "directory": directory,
+            "round": self.round,
+            "level": level,
+            "holds": holds(asked),
+            "levels": list(levels_held(self.checks)),
+            "claims": [asdict(claim) for claim in self.claims],
+            "checks": [c.as_json() for c in asked],
+        }
 
 
 def audit(directory: Path, level: str = "quick", round: str | None = None) -> list[Check]:
@@ -82,20 +170,30 @@ def levels_held(checks: Sequence[Check]) -> tuple[str, ...]:
 
 def every(directory: Path, round: str | None = None) -> list[Check]:
     """The findings of all levels; see `audit`."""
+    return list(examine(directory, round).checks)
+
+
+def examine(directory: Path, round: str | None = None) -> Audit:
+    """Claims and findings; see `audit`."""
     directory = directory.absolute()
+    if unread := files.walk(directory).unread:
+        why = [f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})" for path, reason in unread]
+        return Audit(round or "", (), (judge("readable", why, "", source="A1", fix="give yourself the right to read it, and audit again"),))
     with files.confined(directory):
         try:
-            chosen = rules.load(round or _recorded_round(directory))
+            chosen = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
-            return [Check("round", Outcome.FAIL, shown(e), fix="name a round there are rules for")]
+            return Audit(round or "", (), (Check("round", Outcome.FAIL, shown(e), fix="name a round there are rules for: --round"),))
         found = tree.places(directory, chosen)
     if not found:
-        return [_nothing(directory, chosen)]
+        return Audit(chosen.round, (), (_nothing(directory, chosen),))
+    claims: list[Claim] = []
     with files.confined(found[0].root):
-        return _of_places(found, chosen)
+        checks = _of_places(found, chosen, claims)
+    return Audit(chosen.round, tuple(claims), tuple(checks))
 
 
-def _of_places(found: Sequence[tree.Place], chosen: rules.Rules) -> list[Check]:
+def _of_places(found: Sequence[tree.Place], chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
     several = len(found) > 1
     checks: list[Check] = []
     if len(found) > _MOST_PLACES:
@@ -103,12 +201,18 @@ def _of_places(found: Sequence[tree.Place], chosen: rules.Rules) -> list[Check]:
         checks.append(judge("submission tree", [text], "", source="A1", fix="audit the submitters one by one"))
     if links := _links(found[0].root, chosen):
         checks.append(judge("submitters' folders", links, "", source="A1", fix=_COPY))
+    if strays := list(_strays(found, chosen)):
+        checks.append(judge("folders of the tree", strays, "", source="A1", fix="remove it, or give it the name and place of the layout"))
     for place in found[:_MOST_PLACES]:
-        of_place = _of_place(place, chosen)
+        of_place = _of_place(place, chosen, claims)
         checks += prefixed(of_place, place.name) if several else of_place
     for place in {p.submitter_folder: p for p in found}.values():
-        once = _guarded("names and sizes", partial(layout.submitter_checks, place, chosen))
+        own = [each for each in found if each.submitter_folder == place.submitter_folder]
+        once = _guarded("names and sizes", partial(layout.submitter_checks, place, chosen, own))
         checks += prefixed(once, place.show(place.submitter_folder)) if several else once
+    if several:
+        fix = "submit each run once, under the system and the scenario it was measured on"
+        checks.append(judge("logs of one run", _twice(claims, chosen), "no two scenarios have the same", source="A1", fix=fix))
     return checks
 
 
@@ -119,8 +223,41 @@ def _links(root: Path, chosen: rules.Rules) -> list[str]:
     return [f"{path.relative_to(root).as_posix()} is a link: it is not read" for path in (*divisions, *inner) if path.is_symlink()]
 
 
-def _of_place(place: tree.Place, chosen: rules.Rules) -> list[Check]:
+def _strays(found: Sequence[tree.Place], chosen: rules.Rules) -> Iterator[Fault | str]:
+    """What would go unseen: divisions and submitters that are none by the letter, two folders of one scenario."""
+    root = found[0].root
+    for path in files.listed(root):
+        if path.name not in chosen.layout.divisions and path.name.lower() in chosen.layout.divisions:
+            yield Fault(f"{path.name}/ is no division by the letter: it is not read", file=path.name)
+    judged = {place.submitter_folder for place in found}
+    for path in sorted({each for place in found for each in tree.folders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
+        name = found[0].show(path)
+        yield Fault(f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged", file=name)
+    kinds = Counter((place.folder.parent, place.scenario) for place in found)
+    for (folder, scenario), count in kinds.items():
+        if count > 1:
+            yield Fault(f"{found[0].show(folder)} holds {count} folders of {scenario}", file=found[0].show(folder))
+    if found[0].run is not None and len(found) > 1:
+        yield f"a run directory is of one scenario; this one holds {len(found)}, for which it has one raw/"
+
+
+def _twice(claims: Sequence[Claim], chosen: rules.Rules) -> Iterator[Fault]:
+    """An edge system infers a scenario from another's logs, once, beside them; nothing else has the logs of something else."""
+    runs: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        if claim.tested and claim.began:
+            runs.setdefault((claim.tested, claim.began), []).append(claim)
+    for (tested, _), same in runs.items():
+        own = [c for c in same if c.scenario in chosen.scenarios and chosen.scenarios[c.scenario].logged_as == c.logged]
+        if len(same) > 1 and (len(own) > 1 or len({(c.division, c.submitter, c.system, c.benchmark) for c in same}) > 1):
+            places = " and ".join(c.place for c in same[:5])
+            yield Fault(f"{places} have the logs of one run, tested {tested}", "a run each", "one run", file=same[0].place)
+
+
+def _of_place(place: tree.Place, chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
+    told = Claim(place.name, place.division, place.submitter_folder.name, place.system, place.benchmark, place.scenario)
     if place.scenario not in chosen.scenarios:
+        claims.append(told)
         return [
             judge(
                 "scenario",
@@ -131,11 +268,22 @@ def _of_place(place: tree.Place, chosen: rules.Rules) -> list[Check]:
                 fix="name the folder as the scenario of its logs",
             )
         ]
-    return _guarded("reading", lambda: _judged(tree.read(place, chosen)))
+    return _guarded("reading", lambda: _judged(tree.read(place, chosen), told, claims))
 
 
-def _judged(subject: tree.Subject) -> list[Check]:
-    return [check for part in PARTS for check in _guarded(part.__module__.rpartition(".")[2], partial(part, subject))]
+def _judged(subject: tree.Subject, told: Claim, claims: list[Claim]) -> list[Check]:
+    d, metric = subject.performance.detail, subject.rules.scenarios[subject.place.scenario].metric
+    figure = f"{shown(d.get(metric.key))} {metric.unit}" if metric.key in d.values else ""
+    keys = {"verdict": "result_validity", "tested": "test_datetime", "began": "power_begin", "logged": "effective_scenario"}
+    texts = {name: shown(d.get(key, "")) for name, key in keys.items()}
+    claims.append(replace(told, official=shown(subject.official or ""), figure=figure, **texts))
+    empty = [test.name for test in subject.tests if not test.detail.values]
+    parts = [part for part in PARTS if not empty or part not in _OF_LOGS]
+    found = [check for part in parts for check in _guarded(part.__module__.rpartition(".")[2], partial(part, subject))]
+    if empty:
+        why = f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding of its own"
+        found.append(not_applicable("settings, figures, LoadGen, dates and compliance tests", why, source="A3"))
+    return found
 
 
 def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
@@ -147,16 +295,20 @@ def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
         return [Check(f"audit of {name}", Outcome.FAIL, why, fix="please report it, with the directory")]
 
 
-def _recorded_round(directory: Path) -> str:
+def recorded_round(directory: Path) -> str | None:
+    """The round a run directory says it is of; None where it says none."""
     record, _ = files.attempt(files.json_object, directory / "record.json")
-    found = (record or {}).get("round", rules.CURRENT)
-    return found if isinstance(found, str) else repr(found)
+    found = (record or {}).get("round")
+    return found if found is None or isinstance(found, str) else repr(found)
 
 
 def _nothing(directory: Path, chosen: rules.Rules) -> Check:
     divisions = "/, ".join(chosen.layout.divisions)
     template = chosen.layout.scenario.format(system="<system>", benchmark="<benchmark>", scenario="<scenario>")
-    unfinished = (directory / "raw").exists() or (directory / "record.json").exists()
+    unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
+    if (directory / "results").is_dir():
+        above = f"it holds results/: give the folder above {divisions}/ which it lies in"
+        return Check("submission tree", Outcome.FAIL, f"none in {plain(directory.name)}", rule_ids=("A1",), fix=above)
     if links := _links(directory, chosen):
         return judge("submission tree", links, "", source="A1", fix=_COPY)
     return Check(

@@ -80,6 +80,11 @@ class Check:
         """Where that stands: documents and sections."""
         return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
 
+    @property
+    def own_name(self) -> str:
+        """Without the place it begins with."""
+        return self.name.removeprefix(f"{self.place}: ")
+
     def line(self) -> str:
         return plain(f"[{self.outcome}] {self.name}: {self.detail}")
 

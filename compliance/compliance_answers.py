@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from compliance import files, logs, order, sampled, verification
+from compliance import counts, files, logs, order, sampled, verification
 from compliance.check import Check, judge, manual, not_applicable
 from compliance.provenance import is_sha256, no_reference
 from compliance.rules import ComplianceTest
-from compliance.sampled import Compared, Sampled
+from compliance.sampled import Compared, Row, Sampled
 from compliance.scores import whole_log
 from compliance.tree import Subject, Test
 
@@ -30,8 +30,7 @@ def checks(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
     found, fault = files.attempt(sampled.read, path)
     where = {"level": "submission", "file": s.place.show(path)}
     if s.place.run is None and _is_cut(submitted, s):
-        why = "the log of answers is truncated, and the original is not in a submission: ask the submitter for it"
-        return [manual(f"{test.name} answers", why, source="G1", **where)]
+        return [_ends(test, submitted, s, where)]
     if found is None:
         return [judge(f"{test.name} answers", [fault], "", source="G1", **where, fix=_FIX)]
     rest = [_hash(test, rule, path, submitted, s)] if s.place.run is not None else []
@@ -44,6 +43,35 @@ def checks(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
 def _is_cut(path: Path, s: Subject) -> bool:
     content, _ = files.attempt(files.whole_bytes, path)
     return content is not None and s.rules.truncation.joint.encode() in content
+
+
+def _ends(test: Test, path: Path, s: Subject, where: dict[str, str]) -> Check:
+    """Of a log that is cut: what is left of it, its hash and what the official script said; the answers themselves are for a person."""
+    name, where = f"{test.name} answers", where | {"source": "G1"}
+    if faults := list(_cut_faults(test, path, s)):
+        return judge(name, faults, "", **where, fix=_FIX)
+    why = "the log of answers is truncated, and the original is not in a submission"
+    return manual(name, why, **where, fix="ask the submitter for the whole log, and compare it with the whole accuracy log")
+
+
+def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
+    cut, content = s.rules.truncation, files.attempt(files.whole_bytes, path)[0] or b""
+    size, joint = 2 * cut.keep_bytes + len(cut.joint.encode()), cut.joint.encode()
+    if len(content) != size or content.count(joint) != 1 or content.find(joint) != cut.keep_bytes:
+        yield f"{len(content)} bytes; a truncated log is its first and last {cut.keep_bytes} with {cut.joint!r} between: {size} bytes"
+        return
+    rows = logs.read_ends(content[: cut.keep_bytes], content[-cut.keep_bytes :], repeats=True)
+    yield from rows.problems
+    text, fault = files.attempt(files.text, path.with_name("accuracy.txt"))
+    hashes = [line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")]
+    if len(hashes) != 1 or not is_sha256(hashes[0]):
+        yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
+    both = all((path.parent / f"{word}_accuracy.txt").is_file() for word in ("baseline", "compliance"))
+    if not both:  # with them a run that is not deterministic is judged by its accuracy
+        yield from stated(test, "verify_accuracy.txt", verification.PASS, s)
+    if test.detail.values and not rows.problems:
+        left = Sampled(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
+        yield from _samples(left, test, s, whole=False)
 
 
 def _hash(test: Test, rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Check:
@@ -75,25 +103,31 @@ def _chosen(found: Sampled) -> str:
     return f"{len(found.rows)} answers of {len({row.index for row in found.rows})} samples, those that LoadGen chooses"
 
 
-def _samples(found: Sampled, test: Test, s: Subject) -> Iterator[str]:
+def _samples(found: Sampled, test: Test, s: Subject, whole: bool = True) -> Iterator[str]:
+    """`whole`: whether `found` is all that was logged."""
     yield from found.problems
     if not found.rows:
         yield "no answer was logged; there must be one at least"
         return
+    loaded = s.performance.detail.get("loaded_qsl_set")
+    strange = {row.index for row in found.rows} - set(loaded if isinstance(loaded, list) else ())
+    if strange:
+        yield f"sample {min(strange)} was not loaded, and has an answer"
+        return
     if not test.detail.values:
         return
-    planned, seed = sampled.expected(test.detail, s.place.scenario), test.detail.get("effective_accuracy_log_rng_seed")
+    planned, seed = sampled.expected(test.detail, s.scenario), test.detail.get("effective_accuracy_log_rng_seed")
     if planned is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
     count, share = planned
     if count > sampled.MOST_SAMPLES:
-        yield from _plausible(found, count, share)
+        yield from _plausible(found, count, share) if whole else ()
         return
     numbers = np.sort(np.array([row.seq_id for row in found.rows], np.int64))
     wanted = sampled.chosen(count, share, seed)
-    if not np.array_equal(numbers, wanted):
-        odd = np.setxor1d(numbers, wanted)
+    if not (np.array_equal(numbers, wanted) if whole else np.isin(numbers, wanted).all()):
+        odd = np.setxor1d(numbers, wanted) if whole else np.setdiff1d(numbers, wanted)
         first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
         yield f"{len(numbers)} answers are logged where LoadGen chooses {len(wanted)}: {odd.size} others{first}"
         return
@@ -102,7 +136,7 @@ def _samples(found: Sampled, test: Test, s: Subject) -> Iterator[str]:
 
 def _plausible(found: Sampled, count: int, share: float) -> Iterator[str]:
     """Of a test too long to choose again: as many answers as the share makes, give or take what chance does, of different samples."""
-    wanted = min(share, 1.0) * count
+    wanted = min(max(share, 0.0), 1.0) * count
     if abs(len(found.rows) - wanted) > 6 * wanted**0.5 + 1:
         yield f"{len(found.rows)} answers are logged; of {count} samples LoadGen chooses about {wanted:.0f}"
     numbers = {row.seq_id for row in found.rows}
@@ -114,13 +148,18 @@ def _order(found: Sampled, count: int, test: Test, s: Subject) -> Iterator[str]:
     d = test.detail
     sets, least, seed = d.all("loaded_qsl_set"), d.get("effective_min_query_count"), d.get("effective_sample_index_rng_seed")
     loaded = sets[0] if len(sets) == 1 and isinstance(sets[0], list) else []
-    if not loaded or type(least) is not int or type(seed) is not int or not all(type(i) is int for i in loaded):
+    if (
+        len(loaded) < counts.each(d, s.scenario)
+        or type(least) is not int
+        or type(seed) is not int
+        or not all(type(i) is int and 0 <= i < 1 << 40 for i in loaded)
+    ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    equal = d.get("effective_sample_concatenate_permutation") is True
+    equal, each = d.get("effective_sample_concatenate_permutation") is True, counts.each(d, s.scenario)
     numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
     for draws in order.Draws:
-        wanted = order.performance(s.place.scenario, loaded, count, min(max(least, 1), 2 * count), equal, seed, draws)[numbers]
+        wanted = order.performance(s.scenario, loaded, count, order.bounded(max(least, 1), count), equal, seed, draws, each)[numbers]
         if np.array_equal(wanted, indices):
             return
     at = np.flatnonzero(wanted != indices)[0]
@@ -201,7 +240,10 @@ def _tokens(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> li
         f"the answer of sample {row.index} ends with {sampled.end_tokens(row, ends)} end tokens"
         for row in verification.two_ends(found, ends)
     ]
-    said = [*stated(test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", s)]
+    said = [
+        *_failed_checks(test, s),
+        *stated(test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", s),
+    ]
     whole = judge(f"{test.name} tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=_FIX)
     if ends:
         last = judge(f"{test.name} EOS", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=_FIX)
@@ -224,6 +266,14 @@ def end_tokens(s: Subject) -> frozenset[int]:
     """The tokenizer's own, as numbers (record.json); none where the ids are no text of it."""
     found = s.recorded("end_tokens")
     return frozenset(i for i in found if type(i) is int) if isinstance(found, list) else frozenset()
+
+
+def _failed_checks(test: Test, s: Subject) -> Iterator[str]:
+    """Of TEST06's script: a line for each of its checks."""
+    text, _ = files.attempt(files.text, s.place.compliance / test.name / "verify_accuracy.txt")
+    yield from (
+        f"verify_accuracy.txt says {line[:80]!r}" for line in (text or "").splitlines() if line.strip().endswith("check pass: False")
+    )
 
 
 def stated(test: Test, name: str, want: str, s: Subject) -> list[str]:

@@ -13,6 +13,10 @@ def of_entry(d: Detail, key: str, want: Any, who: str) -> Fault:
     return differs(key, d.get(key), want, who, line=d.line(key))
 
 
+def close(a: float, b: float, relative: float) -> bool:
+    return abs(a - b) <= relative * max(abs(a), abs(b))
+
+
 def no_number(d: Detail, key: str) -> Fault:
     value = shown(repr(d.get(key)))
     return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=d.line(key))

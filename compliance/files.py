@@ -40,7 +40,7 @@ DAMAGE = (
     zipfile.BadZipFile,
     tokenize.TokenError,
 )
-_LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20
+_LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
 _BLOCK = 1 << 20
 # No tree that is submitted comes near.
 _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
@@ -116,7 +116,7 @@ def text(path: Path) -> str:
 
 
 def whole_bytes(path: Path) -> bytes:
-    return _bounded(path, _LARGEST_TEXT)
+    return _bounded(path, _LARGEST_BYTES)
 
 
 def _bounded(path: Path, most: int) -> bytes:
@@ -150,6 +150,8 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
     """What the archive and the headers in it declare, before anything is unpacked."""
     most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
     for member in archive.infolist():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("it is packed in a way numpy packs nothing")
         total += member.file_size
         if total > most:
             raise ValueError(f"its {size} bytes unpack to {total} and more; at most {most} are allowed")
@@ -209,15 +211,22 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
 
 @dataclass(frozen=True)
 class Walk:
-    """Every entry below a folder, links not followed, each folder's in order; `problem`: why it is not all, or empty."""
+    """Every entry below a folder, links not followed, each folder's in order.
+
+    Attributes:
+        problem: why it is not all, or empty.
+        unread: folders that could not be listed, each with the system's reason.
+    """
 
     entries: tuple[Path, ...]
     problem: str
+    unread: tuple[tuple[Path, str], ...] = ()
 
 
 def walk(folder: Path) -> Walk:
     """At most 200,000 entries, at most 32 folders deep; a folder that cannot be listed ends there."""
     entries: list[Path] = []
+    unread: list[tuple[Path, str]] = []
     problem = ""
     waiting = [(folder, 0)]
     while waiting:
@@ -225,15 +234,18 @@ def walk(folder: Path) -> Walk:
         if depth == _DEEPEST_FOLDER:
             problem = f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
             continue
-        listed, _ = attempt(partial(_listed, most=_MOST_ENTRIES - len(entries)), here)
-        if listed is None:
+        try:
+            found, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
+        except (Refused, FileNotFoundError, NotADirectoryError):
             continue
-        found, more = listed
+        except OSError as e:
+            unread.append((here, e.strerror or type(e).__name__))
+            continue
         entries += [path for path, _ in found]
         waiting += [(path, depth + 1) for path, is_folder in reversed(found) if is_folder]
         if more:
             return Walk(tuple(entries), f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at")
-    return Walk(tuple(entries), problem)
+    return Walk(tuple(entries), problem, tuple(unread))
 
 
 def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:

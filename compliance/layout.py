@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from compliance import files
+from compliance import counts, files
 from compliance.check import Check, Fault, judge, shown
 from compliance.rules import Rules
 from compliance.tree import Place, Subject, Test, folders, measurements_file
 
-_ADD = "add what is missing; a run's own command, given again, makes its tree anew from raw/"
+_ADD = "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written when it is measured again"
 _RESTORE = "put the log there as LoadGen wrote it, or measure again"
+_ERRORS = re.compile(r"\d+ errors? encountered", re.IGNORECASE)
+_LABEL = re.compile(
+    r"SUT name|Result is|Min (duration|queries) satisfied|(Min|Max|Mean) latency \(ns\)|\d\d\.\d\d percentile latency \(ns\)"
+)
 
 
 def checks(s: Subject) -> list[Check]:
@@ -26,34 +32,43 @@ def checks(s: Subject) -> list[Check]:
             fix="remove them: a submission holds nothing else",
         ),
     ]
-    for test in s.tests:
-        detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
-        found.append(
-            judge(
-                f"{test.name} detail log",
-                _whole(test, s),
-                f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
-                source="A3",
-                file=detail,
-                fix=_RESTORE,
-            )
-        )
-        found.append(
-            judge(
-                f"{test.name} summary",
-                [*test.summary.problems, *_contradictions(test, s.rules)],
-                "as the detail log has it",
-                source="C5",
-                file=summary,
-                fix=_RESTORE,
-            )
-        )
-    return found
+    return [*found, *(check for test in s.tests for check in of_test(test, s))]
 
 
-def submitter_checks(place: Place, rules: Rules) -> list[Check]:
-    """Once for each submitter's folder."""
+def of_test(test: Test, s: Subject) -> list[Check]:
+    """That its two logs are whole, and of one mind."""
+    detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
     return [
+        judge(
+            f"{test.name} detail log",
+            _whole(test, s),
+            f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
+            source="A3",
+            file=detail,
+            fix=_RESTORE,
+        ),
+        judge(
+            f"{test.name} summary",
+            [*test.summary.problems, *_contradictions(test, s)],
+            "as the detail log has it",
+            source="C5",
+            file=summary,
+            fix=_RESTORE,
+        ),
+    ]
+
+
+def submitter_checks(place: Place, rules: Rules, every: Sequence[Place]) -> list[Check]:
+    """Once for each submitter's folder. `every`: its scenarios."""
+    return [
+        judge(
+            "nothing beside the scenarios",
+            _beside(place, rules, every),
+            "every file is of a scenario, a system, the source or a document",
+            source="A1",
+            file=place.show(place.submitter_folder),
+            fix="remove it, or put it into the folder it belongs to",
+        ),
         judge(
             "names and sizes",
             _odd(place, rules),
@@ -61,7 +76,7 @@ def submitter_checks(place: Place, rules: Rules) -> list[Check]:
             source="A1",
             file=place.show(place.submitter_folder),
             fix="rename, remove or shrink them, and put files where links are",
-        )
+        ),
     ]
 
 
@@ -89,8 +104,14 @@ def _extra(s: Subject) -> Iterator[Fault | str]:
     wanted |= {parent for path in wanted for parent in path.parents}
     for root in dict.fromkeys((folder, s.place.measurements)):
         for path in files.under(root):
-            if path not in wanted and path.relative_to(root).parts[0] not in layout.tolerated_scenario_entries:
+            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries):
                 yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))
+
+
+def _tolerated(path: Path, root: Path, entries: Sequence[str]) -> bool:
+    """An entry with a dot is a file; another is a folder, with all that is below it."""
+    name = path.relative_to(root).as_posix()
+    return any((name == entry and path.is_file()) if "." in entry else f"{name}/".startswith(f"{entry}/") for entry in entries)
 
 
 def _named(path: Path, s: Subject) -> str:
@@ -102,28 +123,41 @@ def _named(path: Path, s: Subject) -> str:
 def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
     yield from test.detail.problems
     keys = s.rules.detail_keys
-    wanted = [key for part in ("common", test.name, s.place.scenario, f"{test.name}-{s.place.scenario}") for key in keys.get(part, ())]
+    kind = "tokens" if counts.tokens(test.detail) else "plain"
+    parts = ("common", test.name, s.scenario, f"{test.name}-{s.scenario}", f"{test.name}-{s.scenario}-{kind}")
+    wanted = [key for part in parts for key in keys.get(part, ())]
     if lacking := [key for key in wanted if key not in test.detail.values]:
         yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
     last = max((line for lines in test.detail.occurrences.values() for line in lines), key=lambda line: line.number, default=None)
+    others = {other.metric.key for other in s.rules.scenarios.values()} - set(wanted)
+    if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
+        yield f"{strange[0]} is a figure of another scenario than {s.scenario}"
+    if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
+        yield f"it reports {len(told)} results, {shown(told[0])} among them; the log of an accuracy run holds none"
     if test.name == "performance" and last and last.key != "num_errors":
         yield Fault(f"it ends with {shown(last.key)}; LoadGen ends with num_errors", "num_errors", shown(last.key), line=last.number)
 
 
-def _contradictions(test: Test, rules: Rules) -> Iterator[Fault | str]:
+def _contradictions(test: Test, s: Subject) -> Iterator[Fault | str]:
     """The summary of an accuracy run says only whether there were errors."""
+    if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
+        yield f"it says {shown(odd)!r}"
     if test.name == "accuracy":
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
         return
     found = test.summary.values
-    for label in ("Result is", "Scenario", "Mode", "Min latency (ns)", "samples_per_query", "qsl_rng_seed"):
-        if label not in found:
+    for label, key in {**s.rules.summary_labels, **s.rules.scenario_labels.get(s.scenario, {})}.items():
+        if label not in found and key in test.detail.occurrences and _always(label, key):
             yield f"{label!r} is missing"
-    for label, key in rules.summary_labels.items():
-        if label in found and not _same(found[label], test.detail.get(key)):
+        elif label in found and not _same(found[label], test.detail.get(key)):
             stated, logged = shown(found[label]), shown(test.detail.get(key))
             yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
+
+
+def _always(label: str, key: str) -> bool:
+    """Whether every summary has it: some are of single scenarios, and a target latency gives way to those of tokens."""
+    return bool(_LABEL.fullmatch(label)) or (key.startswith("effective_") and label != "target_latency (ns)")
 
 
 def _same(text: str, value: object) -> bool:
@@ -134,7 +168,7 @@ def _same(text: str, value: object) -> bool:
         return text == str(value)
     if isinstance(value, int | float):
         number, _ = files.attempt(lambda _: float(text), Path())
-        return number is not None and abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
+        return number is not None and text.isascii() and abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
     return text == value
 
 
@@ -161,9 +195,30 @@ def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
             yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))
 
 
+def _beside(place: Place, rules: Rules, every: Sequence[Place]) -> Iterator[Fault | str]:
+    """Files that no part of the audit looks at."""
+    layout, base = rules.layout, place.submitter_folder
+    known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
+    around = {parent for folder in known for parent in folder.parents}
+    for path in files.listed(base):
+        if not path.is_dir() and not _fits(layout.submitter_files, path.name):
+            yield Fault(f"{path.name} does not belong into a submitter's folder", file=place.show(path))
+    for path in files.listed(base / "systems"):
+        if not _fits(layout.system_files, path.name):
+            yield Fault(f"systems/{path.name} is no system description", file=place.show(path))
+    for tree in sorted({folder.relative_to(base).parts[0] for folder in known}):
+        for path in files.under(base / tree):
+            if not known & {path, *path.parents} and path not in around:
+                yield Fault(f"{path.relative_to(base).as_posix()} is of no scenario", file=place.show(path))
+
+
+def _fits(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def _oddity(path: Path, largest_bytes: int) -> str:
-    if path.name.startswith(".") or not path.name.isprintable() or " " in path.name or path.name == "__pycache__":
-        return "has a name that is not allowed: no hidden files, spaces, control characters, __pycache__"
+    if path.name.startswith(".") or not path.name.isprintable() or set(path.name) & set(' <>:"|?*\\') or path.name == "__pycache__":
+        return 'has a name that is not allowed: no hidden files, spaces, control characters, none of <>:"|?*\\, no __pycache__'
     if path.is_dir():
         return "" if any(path.iterdir()) else "is an empty folder"
     size = path.stat().st_size

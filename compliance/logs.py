@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 import re
 from array import array
 from bisect import bisect_left
@@ -20,6 +21,10 @@ _MARK = ":::MLLOG "
 # No line LoadGen writes comes near: the longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 _MOST_PROBLEMS = 20
+# A file with so many is read no further: each takes time, and it says enough.
+_MOST_SEEN = 10_000
+# All others stand once in the log of one test.
+_MAY_REPEAT = re.compile(r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*")
 _LARGEST_DETAIL, _LARGEST_SUMMARY, _LARGEST_ANSWERS = 256 << 20, 16 << 20, 16 << 30
 _MOST_PAYLOAD, _MOST_ROWS = 4 << 30, 20_000_000
 # A row as LoadGen writes it; one that is written otherwise is read as JSON.
@@ -139,9 +144,12 @@ class Answers:
 
 
 class _Problems(list[str]):
-    """Keeps the first twenty."""
+    """Keeps the first twenty. `seen`: how many there were."""
+
+    seen = 0
 
     def note(self, problem: str) -> None:
+        self.seen += 1
         if len(self) < _MOST_PROBLEMS:
             self.append(problem)
 
@@ -153,6 +161,8 @@ def _lines(path: Path, problems: _Problems, most: int) -> Iterator[tuple[int, st
         while raw := f.readline(_LONGEST_LINE):
             number += 1
             size += len(raw)
+            if problems.seen > _MOST_SEEN:
+                return
             if size > most:
                 problems.note(f"line {number} lies behind the first {most >> 20} MiB, which are read: LoadGen's logs are smaller")
                 return
@@ -174,7 +184,8 @@ def _lines(path: Path, problems: _Problems, most: int) -> Iterator[tuple[int, st
 
 def read_detail(path: Path) -> Detail:
     """Every line is `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if the file cannot be read."""
-    problems, found, errors, warnings = _Problems(), {}, [], []  # type: ignore[var-annotated]
+    problems, found, errors, warnings, writers = _Problems(), {}, [], [], set()  # type: ignore[var-annotated]
+    last_ms, odd, early = -math.inf, "", ""
     for number, text in _lines(path, problems, _LARGEST_DETAIL):
         entry, why = _entry(text)
         if entry is None:
@@ -182,15 +193,39 @@ def read_detail(path: Path) -> Detail:
             continue
         line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
         found.setdefault(line.key, []).append(line)
-        if entry["metadata"].get("is_error"):
+        is_error, is_warning = (entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind) for kind in ("error", "warning"))
+        if is_error:
             errors.append(line)
-        if entry["metadata"].get("is_warning"):
+        if is_warning:
             warnings.append(line)
-    for key in ("loadgen_version", "test_datetime", "result_validity"):
-        if len(found.get(key, ())) > 1:
-            problems.note(f"{key} stands {len(found[key])} times: more than one run in one file")
+        odd = odd or next((f"line {number}: {why}" for why in _odd(entry)), "")
+        if not is_error and not is_warning:  # those may come from other threads
+            if not line.time_ms >= last_ms:
+                early = early or f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: LoadGen logs in order"
+            last_ms = line.time_ms
+        writers.add(entry["metadata"].get("pid"))
+    for first in filter(None, (odd, early)):
+        problems.note(first)
+    if len(writers) > 1:
+        problems.note(f"it was written by {len(writers)} processes: more than one run in one file, or lines put in")
+    for key, lines in found.items():
+        if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
+            problems.note(f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run in one file, or a line put in")
     values = {key: lines[-1].value for key, lines in found.items()}
     return Detail(values, {k: tuple(v) for k, v in found.items()}, tuple(errors), tuple(warnings), tuple(problems))
+
+
+def _odd(entry: dict[str, Any]) -> Iterator[str]:
+    """How an entry differs from one that LoadGen writes (loadgen/logging.cc, AsyncLog)."""
+    metadata = entry["metadata"]
+    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"):
+        yield "the entry has another namespace or event_type than LoadGen's"
+    if any(type(metadata.get(key)) is not bool for key in ("is_error", "is_warning")):
+        yield "is_error and is_warning are true or false in each of LoadGen's entries"
+    if any(type(metadata.get(key)) is not int for key in ("pid", "tid", "line_no")):
+        yield "pid, tid or line_no is no number"
+    if not str(metadata.get("file")).endswith((".cc", ".h")):
+        yield f"it was logged by {str(metadata.get('file'))[:40]}, no source file of LoadGen"
 
 
 def _time_ms(value: Any) -> float:
@@ -223,6 +258,8 @@ def read_summary(path: Path) -> Summary:
         if not colon:
             continue
         label = label.strip()
+        if label.startswith("* "):  # a sentence: early stopping says one of each latency
+            continue
         if label in values and values[label] != value.strip():
             problems.note(f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}")
         values[label], lines[label] = value.strip(), number
@@ -263,6 +300,33 @@ def read_accuracy(path: Path) -> Answers:
     elif previous_comma and seq_ids:
         problems.note("the last row ends with a comma: rows are missing")
     return Answers(payloads, seq_ids, indices, tuple(problems))
+
+
+def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
+    """The rows that are whole in the first and the last bytes of an accuracy log, without their answers. That it is cut is no problem.
+
+    Args:
+        repeats: a sample may stand there again, as in a performance run.
+    """
+    problems, seq_ids, indices = _Problems(), array("q"), array("q")
+    first, last = head.split(b"\n")[:-1], tail.rstrip().split(b"\n")[1:]
+    if not first or first[0].strip() != b"[":
+        problems.note("it does not begin with a line of [")
+    if not last or last[-1].strip() != b"]":
+        problems.note("it does not end with a line of ]: the log is cut")
+    for text in (*first[1:], *last[:-1]):
+        row = _row(text.strip().rstrip(b",").decode("utf-8", "replace"))
+        if row is None:
+            problems.note(f"a row is none of seq_id, qsl_idx and data in hexadecimal: {text[:40]!r}")
+            continue
+        if not row[2]:
+            problems.note(f"the answer of sample {row[1]} is empty")
+        seq_ids.append(row[0])
+        indices.append(row[1])
+    for name, numbers in (("seq_id", seq_ids), ("qsl_idx", indices)):
+        if len(set(numbers)) != len(numbers) and not (repeats and numbers is indices):
+            problems.note(f"a {name} stands there twice")
+    return Answers({}, seq_ids, indices, tuple(problems))
 
 
 def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: _Problems) -> None:

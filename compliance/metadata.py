@@ -19,6 +19,11 @@ _SCHEMAS = Path(__file__).parent / "schemas"
 _CORRECT = "correct the file by hand"
 # Of a document that is wrong throughout, enough to say so.
 _MOST_ERRORS = 1000
+_TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
+_NO_PROGRAMS = ("license", "licence", "copying", "notice", "readme", "authors", "changelog", "version")
+_NOT_RETRAINED = ("no", "none", "n/a", "na")
+_CALIBRATION = ("calibration.md", "calibration.adoc", "documentation/calibration.md", "documentation/calibration.adoc")
+_NETWORK_SUT = "Network SUT"
 
 
 def checks(s: Subject) -> list[Check]:
@@ -42,6 +47,15 @@ def checks(s: Subject) -> list[Check]:
             source="F2",
             file=measured,
             fix=_CORRECT,
+        ),
+        *_of_division(s, system, measured),
+        judge(
+            "README",
+            _readme(s),
+            "it says something",
+            source="F3",
+            file=place.show(place.measurements / "README.md"),
+            fix="write into it how to repeat the result",
         ),
         judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping, fix=_CORRECT),
         judge(
@@ -76,7 +90,7 @@ def _fault(error: ValidationError) -> Fault:
     """A schema's own description says more than "does not match"."""
     where = shown(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    text = f"{where}: {error.message[:160]}" + (f" ({rule})" if rule and error.absolute_path else "")
+    text = f"{where} is {shown(repr(error.instance))}: {rule}" if rule and error.absolute_path else f"{where}: {error.message[:160]}"
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     return Fault(
@@ -113,6 +127,66 @@ def _mapping(s: Subject, file: str) -> Iterator[Fault | str]:
         yield Fault(f"{text}; {s.rules.round} has {names}", f"one of {names}", official)
 
 
+def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
+    """What closed and network ask for and open does not."""
+    if s.place.division == "open":
+        why = "the open division does not ask for it"
+        return [
+            not_applicable(name, why, source=source) for name, source in (("retraining", "F7"), ("calibration", "F7"), ("network", "F8"))
+        ]
+    network = judge(
+        "network", _network(s), "as the division wants it", source="F8", file=system, fix="submit to the division it was measured for"
+    )
+    return [_retraining(s, measured), _calibration(s), network]
+
+
+def _retraining(s: Subject, file: str) -> Check:
+    stated = (s.measurements or {}).get("retraining")
+    words = [str(word).strip().rstrip(".").lower() for word in (stated if isinstance(stated, list) else [stated])]
+    where = {"source": "F7", "file": file, "fix": "submit what was retrained to the open division"}
+    if s.measurements is None or all(word in _NOT_RETRAINED for word in words):
+        return judge("retraining", [] if s.measurements is not None else [f"{file} does not tell"], f"{shown(stated)}", **where)
+    return manual(
+        "retraining", f"retraining is {shown(repr(stated))}; the {s.place.division} division allows none: judge what was done", **where
+    )
+
+
+def _calibration(s: Subject) -> Check:
+    """A model may be calibrated without it only where nothing was quantised, which nobody but a person can tell."""
+    there = [name for name in _CALIBRATION if _says_something(s.place.submitter_folder / name)]
+    where = {
+        "source": "F7",
+        "file": s.place.show(s.place.submitter_folder),
+        "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",
+    }
+    if there:
+        return judge("calibration", [], there[0], **where)
+    return manual("calibration", "no document says how the model was quantised: it is asked for unless nothing was quantised", **where)
+
+
+def _network(s: Subject) -> Iterator[Fault]:
+    """performance_check.py, network_check."""
+    stated = (s.system or {}).get("is_network")
+    is_network, wanted = str(stated).lower() == "true", s.place.division == "network"
+    if is_network is not wanted:
+        want = '"true"' if wanted else "absent"
+        yield differs("is_network", "absent" if stated is None else repr(stated), want, f"the {s.place.division} division wants it")
+    for test in s.tests if wanted else ():
+        if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
+            file, line = s.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
+            yield differs("sut_name", repr(name), f"{_NETWORK_SUT!r} in it", "the network division wants", file=file, line=line)
+
+
+def _readme(s: Subject) -> Iterator[str]:
+    if not _says_something(s.place.measurements / "README.md"):
+        yield "README.md is missing or empty; it has to say how the result is repeated"
+
+
+def _says_something(path: Path) -> bool:
+    content, _ = files.attempt(files.whole_bytes, path)
+    return bool(content and any(c.isprintable() and not c.isspace() for c in content.decode("utf-8", "replace")))
+
+
 def _source_folder(s: Subject) -> Path:
     return s.place.submitter_folder / s.rules.layout.source.format(benchmark=s.place.benchmark)
 
@@ -129,14 +203,19 @@ def _source_files(s: Subject) -> Iterator[Path]:
 def _submitted_source(s: Subject) -> Iterator[Fault | str]:
     """Beside record.json it must be what the worker ran; a bare submission must hold more than text."""
     folder = _source_folder(s)
-    if not any(path.suffix not in (".md", ".txt", ".adoc") for path in _source_files(s)):
-        yield "it holds no program, only text"
+    if not any(_is_program(path) for path in _source_files(s)):
+        yield "it holds no program, only text; src/<benchmark> is the code that ran"
     elif s.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         if digest != s.recorded("git", "worker_source_sha256"):
             stated = shown(s.recorded("git", "worker_source_sha256"))
             text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {stated} ran"
             yield fault or Fault(text, stated, str(digest))
+
+
+def _is_program(path: Path) -> bool:
+    """Or may be one: not a text or a licence, and not empty."""
+    return path.suffix.lower() not in _TEXTS and path.stem.lower() not in _NO_PROGRAMS and path.stat().st_size > 0
 
 
 def _record(s: Subject) -> Check:
@@ -168,6 +247,6 @@ def _ineligible(s: Subject) -> Iterator[str]:
     if s.recorded("mode") == "quick":
         yield "it is a quick run"
     if s.place.division == "open":
-        yield from (fault.text for fault in official.misfits(s))
+        yield from (fault.text for fault in (*official.misfits(s), *official.unsuited(s)))
     if s.place.run is not None:
         yield "its accuracy is judged against a reference of the same weights, not by the benchmark's own metric"

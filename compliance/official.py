@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from compliance import files
 from compliance.check import Check, Fault, judge, manual, not_applicable
+from compliance.counts import tokens
 from compliance.entries import of_entry
 from compliance.rules import Benchmark, ScoredTest
 from compliance.tree import Subject, folders
@@ -16,6 +17,9 @@ _LEVEL = "submission"
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
 # Of a line of accuracy.txt: none of a metric is longer.
 _LONGEST_LINE = 4096
+# How the patterns of metrics write a number, and what one that is looked for whatever its value: -3, nan, 1e9 are none to them.
+_NUMBERS, _ANY_NUMBER = (r"[\d\.]+", r"[\d.]+", r"[0-9\.]+"), r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)"
+_NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
 
 
 def checks(s: Subject) -> list[Check]:
@@ -30,7 +34,9 @@ def checks(s: Subject) -> list[Check]:
     }
     if s.place.division == "open":
         why = f"the open division may differ from {s.official}; eligibility says where it does"
-        return [*(not_applicable(name, why, source=source, level=_LEVEL) for name, (source, _, _) in names.items()), *scored]
+        free = [not_applicable(name, why, source=source, level=_LEVEL) for name, (source, _, _) in names.items()]
+        impossible = judge("accuracy target", _impossible(s), "", source="E5", level=_LEVEL, fix="score the answers again")
+        return [*(impossible if c.name == impossible.name and impossible.faults else c for c in free), *scored]
     fix = "measure what the benchmark asks for, or submit to the open division"
     return [
         *(judge(name, find(s), good, source=source, level=_LEVEL, fix=fix) for name, (source, find, good) in names.items()),
@@ -41,11 +47,11 @@ def checks(s: Subject) -> list[Check]:
 def misfits(s: Subject) -> Iterator[Fault]:
     """Where the tests are not those of the benchmark; nothing where its row is not known."""
     row = s.rules.benchmarks.get(s.official or "")
-    if row is None:
+    if row is None or not all(test.detail.values for test in s.tests):
         return
     row, d = row.of(s.place.scenario), s.performance.detail
     counts = [(s.performance, "effective_performance_sample_count", row.performance_sample_count)]
-    if s.place.scenario == "Offline" and s.place.division != "open":
+    if s.scenario == "Offline" and s.place.division != "open":
         counts.append((s.performance, "effective_samples_per_query", row.offline_samples or 0))
     for test, key, least in counts:
         if (test.detail.number(key) or 0) < least:
@@ -53,7 +59,7 @@ def misfits(s: Subject) -> Iterator[Fault]:
     whole = row.accuracy_sample_count or row.dataset_size
     if s.accuracy.detail.get("effective_accuracy_sample_count") != whole:
         yield of_entry(s.accuracy.detail, "effective_accuracy_sample_count", whole, f"{s.official} has")
-    if row.token_latencies and not d.get("effective_use_token_latencies"):
+    if row.token_latencies and not tokens(d):
         yield Fault(f"token latencies are not measured, which {s.official} asks for")
     yield from _late(s, row)
     if s.place.division == "open" and s.accuracy_text is not None:
@@ -75,7 +81,8 @@ def _late(s: Subject, row: Benchmark) -> Iterator[Fault]:
 
 
 def accuracy(s: Subject) -> Iterator[Fault]:
-    """accuracy_check.py, accuracy_result_check: every metric is there, and each of its values within the limits."""
+    """accuracy_check.py, accuracy_result_check: every metric is there, and each of its values within the limits and possible."""
+    yield from _impossible(s)
     row = s.rules.benchmarks[s.official or ""].of(s.place.scenario)
     file = s.place.show(s.accuracy.folder / "accuracy.txt")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
@@ -89,6 +96,22 @@ def accuracy(s: Subject) -> Iterator[Fault]:
                 yield Fault(f"{metric} is {text[:40]}; {s.official} wants {want}", want, text[:40], file, line)
 
 
+def _impossible(s: Subject) -> Iterator[Fault]:
+    """Values of the benchmark's metrics that there cannot be, in any division: no number, infinite, below 0, above the metric's most."""
+    row, file = s.rules.benchmarks[s.official or ""].of(s.place.scenario), s.place.show(s.accuracy.folder / "accuracy.txt")
+    for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
+        most = s.rules.accuracy_most.get(metric, math.inf)
+        pattern = s.rules.accuracy_patterns[metric]
+        for numbers in _NUMBERS:
+            pattern = pattern.replace(numbers, _ANY_NUMBER)
+        for line, text, whole in _matches(s, pattern):
+            value, odd = _number(text), _NOT_FINITE.search(whole)
+            if odd or not 0 <= value <= most or math.isinf(value):
+                want = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
+                found = odd[0] if odd else text[:40]
+                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {want}", want, found, file, line)
+
+
 def _number(text: str) -> float:
     """NaN where it is none: 1.2.3, say."""
     try:
@@ -99,20 +122,36 @@ def _number(text: str) -> float:
 
 def _values(s: Subject, metric: str) -> Iterator[tuple[int, str]]:
     """(line, value as text) of each line of accuracy.txt that gives the metric."""
-    pattern = re.compile(s.rules.accuracy_patterns[metric], re.ASCII)
+    yield from ((number, value) for number, value, _ in _matches(s, s.rules.accuracy_patterns[metric]))
+
+
+def _matches(s: Subject, pattern: str) -> Iterator[tuple[int, str, str]]:
+    """(line, first group, all that matches) of each line of accuracy.txt."""
+    compiled = re.compile(pattern, re.ASCII)
     for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
-        if match := pattern.match(line[:_LONGEST_LINE]):
-            yield number, match[1]
+        if match := compiled.match(line[:_LONGEST_LINE]):
+            yield number, match[1], match[0]
+
+
+def unsuited(s: Subject) -> Iterator[Fault]:
+    """The benchmark is none of the suite the system says it is of."""
+    row, stated = s.rules.benchmarks.get(s.official or ""), (s.system or {}).get("system_type")
+    if row and _suite(s) not in row.required:
+        named = ", ".join(row.required)
+        yield Fault(f"{s.official} is no benchmark of the suite {stated!r} of this system: {named}", named, str(stated))
+
+
+def _suite(s: Subject) -> str:
+    stated = (s.system or {}).get("system_type")
+    return _SUITES.get(stated, "") if isinstance(stated, str) else ""
 
 
 def _scenarios(s: Subject) -> Iterator[Fault]:
     """loader.py, check_scenarios: those required, none but those and the optional ones, and one of Server and Interactive at least."""
-    row = s.rules.benchmarks[s.official or ""]
-    stated = (s.system or {}).get("system_type")
-    suite = _SUITES.get(stated, "") if isinstance(stated, str) else ""
-    if suite not in row.required:
-        yield Fault(f"{s.official} is no benchmark of the suite {stated!r} of this system", ", ".join(row.required), str(stated))
+    if faults := list(unsuited(s)):
+        yield from faults
         return
+    row, suite, stated = s.rules.benchmarks[s.official or ""], _suite(s), (s.system or {}).get("system_type")
     there = {folder.name.lower() for folder in folders(s.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:

@@ -13,7 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from compliance import audit
+from compliance.audit import Audit
 from compliance.check import Check, Fault, Outcome, plain
+
+BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
+"""Of every page of an audit."""
 
 _MOST_CARDS = 1000
 _ELIGIBILITY = ("I1",)
@@ -25,35 +29,34 @@ _WORDS = {
 }
 
 
-def render(directory: str, level: str, every: Sequence[Check], when: datetime) -> str:
+def render(directory: str, level: str, found: Audit, when: datetime) -> str:
     """The page.
 
     Args:
         directory: as its reader knows it.
         level: the one asked for.
-        every: the findings of all levels (audit.every).
         when: the audit was made.
 
     Raises ValueError for a level there is not.
     """
-    asked = audit.of_level(every, level)
+    every, asked = found.checks, found.asked(level)
     eligibility = [c for c in asked if c.rule_ids == _ELIGIBILITY]
-    found = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
-    title = _verdict(level, asked)
+    by = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
+    title = found.verdict(level)
     parts = [
-        f"<h1>{_text(title)}</h1>",
-        _about(directory, level, asked, when),
+        f"<h1>{_text(title[0].upper() + title[1:])}</h1>",
+        _about(directory, level, found, when),
         _levels(every),
         *_places(asked),
         *_eligibility(eligibility),
-        *_cards(Outcome.FAIL, found[Outcome.FAIL]),
-        *_cards(Outcome.MANUAL, found[Outcome.MANUAL]),
-        *_folded(Outcome.PASS, found[Outcome.PASS]),
-        *_folded(Outcome.NA, found[Outcome.NA]),
+        *_cards(Outcome.FAIL, by[Outcome.FAIL]),
+        *_cards(Outcome.MANUAL, by[Outcome.MANUAL]),
+        *_folded(Outcome.PASS, by[Outcome.PASS]),
+        *_folded(Outcome.NA, by[Outcome.NA]),
         "<footer>An audit of files is no review: a result that MLCommons has not reviewed is unverified, whatever holds here.</footer>",
     ]
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"{BEGINNING}\n"
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_text(title)} – {_text(directory)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
@@ -71,17 +74,11 @@ def _text(value: object) -> str:
     return html.escape(plain(str(value)))
 
 
-def _verdict(level: str, asked: Sequence[Check]) -> str:
-    failed = sum(c.outcome is Outcome.FAIL for c in asked)
-    if failed:
-        return f"Level {level} does not hold: {failed} of {len(asked)} checks fail"
-    return f"Level {level} holds" if audit.holds(asked) else f"Level {level} does not hold: nothing could be checked"
-
-
-def _about(directory: str, level: str, asked: Sequence[Check], when: datetime) -> str:
-    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(asked))
-    rows = (("directory", directory), ("level asked", level), ("checks", counts), ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip()))
-    return _list((name, _text(value)) for name, value in rows)
+def _about(directory: str, level: str, found: Audit, when: datetime) -> str:
+    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.asked(level)))
+    claims = [("claim", claim.sentence) for claim in found.claims[:_MOST_CARDS]]
+    rows = [("directory", directory), *claims, ("round", found.round), ("level asked", level), ("checks", counts)]
+    return _list((name, _text(value)) for name, value in [*rows, ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip())])
 
 
 def _counts(checks: Iterable[Check]) -> list[tuple[Outcome, int]]:
@@ -99,9 +96,11 @@ def _levels(every: Sequence[Check]) -> str:
     held, rows = audit.levels_held(every), []
     for level in audit.LEVELS:
         failed = [c.name for c in audit.of_level(every, level) if c.outcome is Outcome.FAIL]
-        own = [c.name for c in every if c.level == level and c.outcome is Outcome.FAIL]
+        own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
         word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
-        why = f"{len(failed)} checks fail" + (f"; of this level itself {_some(own)}" if own else "") if failed else ""
+        why = (
+            f"{len(failed)} fail" + (f", of this level itself: {_some(own)}" if own and level != audit.LEVELS[0] else "") if failed else ""
+        )
         rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 
@@ -166,15 +165,11 @@ def _card(check: Check) -> str:
         ("level", check.level),
     ]
     return (
-        f'<section class="card {mark}"><h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(_name(check))}</h4>'
+        f'<section class="card {mark}"><h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.own_name)}</h4>'
         + (_faults(check) or f"<p>{_text(check.detail)}</p>")
         + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
         + "</section>"
     )
-
-
-def _name(check: Check) -> str:
-    return check.name.removeprefix(f"{check.place}: ")
 
 
 def _faults(check: Check) -> str:
@@ -189,7 +184,7 @@ def _faults(check: Check) -> str:
 
 
 def _fault(fault: Fault) -> str:
-    values = "".join(f'<td class="value">{_text(value)}</td>' for value in (fault.expected, fault.found))
+    values = "".join(f'<td class="value" data-name="{name}">{_text(getattr(fault, name))}</td>' for name in ("expected", "found"))
     return f"<tr><td>{_said(fault)}</td>{values}</tr>"
 
 
@@ -203,7 +198,7 @@ def _folded(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
     if not checks:
         return
     yield f"<details><summary>{_WORDS[outcome]} ({len(checks)})</summary>"
-    yield "<table><tr><th>check</th><th>what was seen</th><th>rule</th></tr>"
+    yield '<table class="seen"><tr><th>check</th><th>what was seen</th><th>rule</th></tr>'
     for check in checks[: 10 * _MOST_CARDS]:
         yield f'<tr><td>{_text(check.name)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td></tr>'
     yield "</table></details>"

@@ -1,50 +1,40 @@
-"""Which LoadGen, when, of what: versions, file hashes, dates, digests and our own record. Pure but for hashing files."""
+"""When, and of what: dates, digests and our own record. Pure but for hashing files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from compliance import files
+from compliance import claims, files, revision
 from compliance.check import Check, Fault, differs, judge, manual, not_applicable, shown
-from compliance.rules import Rules
+from compliance.revision import BOTH
 from compliance.tree import TESTS, Subject, Test
 
 _BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
-_BOTH = "measure both tests again, one after the other, with the official LoadGen and a clock that is right"
 _OWN = "put the run's own file there, or measure again"
-_TREE = "the run's own command, given again, makes the tree anew from raw/"
+_TREE = "the submitted log was changed after the run: put the one of raw/ there"
 _JOB = "raw/performance/job.json"
+# Between time zones and UTC; between the clocks of one machine over hours; and far more than any test takes.
+_ZONE, _CLOCKS, _LONGEST_MS = timedelta(minutes=15), timedelta(minutes=2), 1e11
+# Of what is hashed: more than a detail log, and than a reference, may have to be read.
+_LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 # Of a Job: what the accuracy and the performance test of one result have in common.
 _SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 
 
 def checks(s: Subject, now: datetime | None = None) -> list[Check]:
     now = now or datetime.now(UTC)
-    found = [
-        judge(
-            f"{test.name} LoadGen",
-            _loadgen(test, s.rules),
-            f"unmodified {test.detail.get('loadgen_version')}",
-            source="B1 D1",
-            file=s.place.show(test.folder / "mlperf_log_detail.txt"),
-            fix=f"measure with {s.rules.wheel}",
-        )
-        for test in s.tests
-    ]
-    found.append(judge("LoadGen of both tests", _same_loadgen(s), "the same version and build, SUT and library", source="D1", fix=_BOTH))
-    found.append(
-        judge(
-            "dates",
-            _dates(s, now),
-            f"{s.performance.detail.get('test_datetime')}, {s.accuracy.detail.get('test_datetime')}",
-            source="D2",
-            fix=_BOTH,
-        )
-    )
+    tested = [test.detail.get("test_datetime") for test in s.tests]
+    dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=BOTH)
+    unchanged = "nothing was changed between the tests"
+    found = [*revision.checks(s), revision.doubted(s, dates, _dates(s, now), _apart(s), unchanged)]
     if s.place.run is None:
-        return found + [not_applicable(name, _BARE, source="D3") for name in ("record", "digests", "raw logs", "worker outcomes", "trace")]
+        names = ("record", "digests", "raw logs", "worker outcomes", "trace")
+        return [*found, *(not_applicable(name, _BARE, source="D3") for name in names), *claims.checks(s)]
     return found + [
         judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json", fix=_OWN),
         _digests(s),
@@ -57,45 +47,8 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
             fix="repeat the run's command, which goes on where it stopped",
         ),
         _trace(s),
+        *claims.checks(s),
     ]
-
-
-def _loadgen(test: Test, rules: Rules) -> Iterator[Fault | str]:
-    d = test.detail
-    version, _, commit = str(d.get("loadgen_version")).partition(" @ ")
-    if version not in rules.versions:
-        line = d.line("loadgen_version")
-        yield differs("loadgen_version", d.get("loadgen_version"), " or ".join(rules.versions), f"{rules.round} wants", line=line)
-        return
-    if commit != rules.versions[version]:
-        text = f"built from commit {shown(commit)!r}; the official {version} is {rules.versions[version]}"
-        yield Fault(text, rules.versions[version], shown(commit), line=d.line("loadgen_version"))
-    if d.get("loadgen_git_status_message") != "":
-        status = repr(str(d.get("loadgen_git_status_message"))[:120])
-        yield Fault(f"built from a changed source tree: {status}", "''", status, line=d.line("loadgen_git_status_message"))
-    found, known = d.get("loadgen_file_sha1"), rules.file_sha1[version]
-    if not isinstance(found, dict):
-        yield "loadgen_file_sha1 is missing"
-        return
-    for path in sorted({*found, *known}):
-        if found.get(path) != known.get(path):
-            mine, official = shown(found.get(path)), str(known.get(path))
-            text = f"{shown(path)} has sha1 {mine}; the official {version} has {official}"
-            yield Fault(text, official, mine, line=d.line("loadgen_file_sha1"))
-
-
-def _same_loadgen(s: Subject) -> Iterator[Fault | str]:
-    for key in ("loadgen_version", "loadgen_build_date_utc", "sut_name", "qsl_name"):
-        values = [test.detail.get(key) for test in s.tests]
-        if values[0] is None or values[0] != values[1]:
-            first, second = map(shown, values)
-            yield Fault(
-                f"{key}: performance {first}, accuracy {second}",
-                first,
-                second,
-                s.place.show(s.accuracy.folder / "mlperf_log_detail.txt"),
-                s.accuracy.detail.line(key),
-            )
 
 
 def log_date(text: Any) -> datetime | None:
@@ -116,28 +69,62 @@ def power_date(text: Any) -> datetime | None:
 
 
 def _dates(s: Subject, now: datetime) -> Iterator[Fault | str]:
-    tested = []
-    for test in s.tests:
+    for test in (*s.tests, *(test for test in s.compliance.values() if test.detail.values)):
         file, line = s.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("test_datetime")
         built, at = log_date(test.detail.get("loadgen_build_date_utc")), log_date(test.detail.get("test_datetime"))
         if built is None or at is None:
             yield Fault(f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date", file=file, line=line)
             continue
-        tested.append(at)
         if not built <= at <= now + timedelta(hours=1):
             when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (at, built, now))
             text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
             yield Fault(text, f"{first} to {last}", when, file, line)
+        yield from (replace(fault, file=file) for fault in _power_dates(test, at))
+    yield from _overlap(s)
+
+
+def _power_dates(test: Test, at: datetime) -> Iterator[Fault]:
+    """The second clock of a log: local time, where test_datetime is UTC, and the log's own time runs from there."""
+    begin, end = power_date(test.detail.get("power_begin")), power_date(test.detail.get("power_end"))
+    if begin is None or end is None or end < begin:
+        first, last = (shown(test.detail.get(key)) for key in ("power_begin", "power_end"))
+        text = f"{test.name}: power_begin {first}, power_end {last}"
+        yield Fault(text, "two dates in order", f"{first}, {last}", line=test.detail.line("power_end"))
+        return
+    logged = test.detail.occurrences["power_end"][-1].time_ms
+    ahead = end.replace(tzinfo=UTC) - at - timedelta(milliseconds=logged if 0 <= logged < _LONGEST_MS else 0)
+    beside = abs(ahead - round(ahead / _ZONE) * _ZONE)
+    if abs(ahead) > timedelta(hours=26) or beside > _CLOCKS:
+        text = (
+            f"{test.name}: power_end is {ahead / timedelta(minutes=1):.1f} minutes ahead of test_datetime and the log's own time; "
+            f"a time zone is whole quarters of an hour, at most 26 hours"
+        )
+        yield Fault(text, f"{at:%Y-%m-%d %H:%M:%S} UTC", shown(test.detail.get("power_end")), line=test.detail.line("power_end"))
+
+
+def _overlap(s: Subject) -> Iterator[Fault]:
+    starts, lengths = [], []
+    for test in s.tests:
+        at = log_date(test.detail.get("test_datetime"))
         begin, end = power_date(test.detail.get("power_begin")), power_date(test.detail.get("power_end"))
-        if begin is None or end is None or end < begin:
-            first, last = (shown(test.detail.get(key)) for key in ("power_begin", "power_end"))
-            text = f"{test.name}: power_begin {first}, power_end {last}"
-            yield Fault(text, "two dates in order", f"{first}, {last}", file, test.detail.line("power_end"))
-        elif abs(begin.replace(tzinfo=UTC) - at) > timedelta(hours=26):  # every time zone
-            text = f"{test.name}: test_datetime {at:%Y-%m-%d} and power_begin {begin:%Y-%m-%d} are days apart"
-            yield Fault(text, f"{at:%Y-%m-%d}", f"{begin:%Y-%m-%d}", file, test.detail.line("power_begin"))
-    if len(tested) == 2 and abs(tested[0] - tested[1]) > timedelta(days=s.rules.dates.session_days):
-        apart, most = abs(tested[0] - tested[1]).days, s.rules.dates.session_days
+        if at is None or begin is None or end is None:
+            return
+        starts.append(at)
+        lengths.append(end - begin)
+    later = starts[1] - starts[0]
+    common = min(lengths[0], later + lengths[1]) - max(timedelta(0), later)
+    if common > timedelta(seconds=1):  # of which test_datetime is whole ones
+        seconds = f"{common.total_seconds():.0f} s"
+        text = f"performance and accuracy test ran {seconds} at the same time; one system runs one after the other"
+        yield Fault(text, "one after the other", f"{seconds} in common")
+
+
+def _apart(s: Subject) -> Iterator[Fault]:
+    """Tests so far apart that they may be of another system by then."""
+    tested = [at for test in s.tests if (at := log_date(test.detail.get("test_datetime")))]
+    most = s.rules.dates.session_days
+    if len(tested) == 2 and abs(tested[0] - tested[1]) > timedelta(days=most):
+        apart = abs(tested[0] - tested[1]).days
         yield Fault(f"the two tests are {apart} days apart; at most {most} make one session", f"at most {most} days", f"{apart} days")
 
 
@@ -171,11 +158,12 @@ def _jobs(s: Subject) -> Iterator[Fault | str]:
     if first is None or second is None:
         yield from (fault for test in s.tests for name, fault in test.faults.items() if name == "job.json")
         return
-    for key in _SAME:
-        if first.get(key) != second.get(key):
-            values = [shown(job.get(key)) for job in (first, second)]
-            text = f"job.json: {key} differs between the performance and the accuracy test"
-            yield Fault(text, values[0], values[1], "raw/accuracy/job.json")
+    others = [(test, test.job) for test in (s.accuracy, *s.compliance.values()) if test.job is not None]
+    for test, job in others:
+        for key in _SAME:
+            if first.get(key) != job.get(key):
+                text = f"job.json: {key} differs between the performance and the {test.name} test"
+                yield Fault(text, shown(first.get(key)), shown(job.get(key)), f"raw/{test.name}/job.json")
     workload = first.get("workload")
     for key in ("precision", "batch_size", "device", "model", "task"):
         if not isinstance(workload, dict) or workload.get(key) != s.recorded("cell", key):
@@ -189,9 +177,9 @@ def _jobs(s: Subject) -> Iterator[Fault | str]:
         want = shown(repr(s.recorded("execution")))
         found = shown(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
         yield Fault(f"job.json: workload.execution is not record.json's {want}", want, found, _JOB)
-    for test in s.tests:
-        if (test.job or {}).get("test") != test.name:
-            found, file = shown(repr((test.job or {}).get("test"))), f"raw/{test.name}/job.json"
+    for test, job in ((s.performance, first), *others):
+        if job.get("test") != test.name:
+            found, file = shown(repr(job.get("test"))), f"raw/{test.name}/job.json"
             yield Fault(f"{file} is of the test {found}", repr(test.name), found, file)
 
 
@@ -211,7 +199,7 @@ def _digests(s: Subject) -> Check:
             if faults
             else manual("digests", f"there is no reference to compare with: {s.recorded('accuracy', 'reason')}", **where)
         )
-    found, fault = files.attempt(files.sha256, s.place.run / "reference.npz")
+    found, fault = files.attempt(partial(bounded_sha256, most=_LARGEST_REFERENCE), s.place.run / "reference.npz")
     if fault or found != stated:
         faults.append(fault or Fault(f"reference.npz has sha256 {found}; record.json says {shown(stated)}", shown(stated), str(found)))
     return judge("digests", faults, "reference.npz is the recorded one; weights and inputs are stated", **where)
@@ -224,12 +212,35 @@ def _trace(s: Subject) -> Check:
     plan = (s.performance.outcome or {}).get("plan")
     planned = plan.get("trace") if isinstance(plan, dict) else plan
     if not planned and stated is None and s.trace is None and s.trace_file not in s.faults:
+        if fault := _small_trace(s):
+            return judge("trace", [fault], "", **where)
         return not_applicable("trace", "none was written: it would have been too large", **where)
     if s.trace is None:
         return judge("trace", [s.faults.get(s.trace_file, f"{s.trace_file} is missing or empty")], "", **where)
     text = f"its content has sha256 {s.trace.sha256}; record.json says {shown(stated)}"
     faults = [] if s.trace.sha256 == stated else [Fault(text, shown(stated), s.trace.sha256)]
     return judge("trace", faults, f"the recorded one, {len(s.trace.sequence)} samples", **where)
+
+
+def _small_trace(s: Subject) -> Fault | None:
+    """Why there would have been room for the trace that was not written: its size follows from the samples, which were foreseen."""
+    own, issued, mode = s.rules.own, claims.samples(s.performance), str(s.recorded("mode"))
+    if issued is None or s.place.scenario not in own.trace_sample_bytes:
+        return None
+    if mode not in own.trace_bytes or (s.performance.detail.number("requested_min_query_count") or 0) > 1:  # which a quick run asks for
+        mode = "submission"
+    size, most = issued * own.trace_sample_bytes[s.place.scenario], own.trace_bytes[mode]
+    if size * own.trace_slack > most:
+        return None
+    text = f"{s.trace_file} is missing: of {issued:.0f} samples it has about {size / 1e6:.1f} MB; "
+    return Fault(f"{text}it is left out where it would have more than {most / 1e6:.0f} MB", "a trace", "none")
+
+
+def bounded_sha256(path: Path, most: int) -> str:
+    """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
+    if (size := path.stat().st_size) > most:
+        raise files.Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+    return files.sha256(path)
 
 
 def _no_sha256(name: str, found: str) -> Fault:
@@ -251,7 +262,8 @@ def _raw_logs(s: Subject) -> Iterator[Fault | str]:
     for test, submitted, name in pairs:
         raw = s.place.raw(test)
         assert raw is not None
-        (first, fault), (second, raw_fault) = files.attempt(files.sha256, submitted), files.attempt(files.sha256, raw / name)
+        digest = partial(bounded_sha256, most=_LARGEST_LOG)
+        (first, fault), (second, raw_fault) = files.attempt(digest, submitted), files.attempt(digest, raw / name)
         if fault or raw_fault:
             yield Fault(f"{test}: {fault or 'raw: ' + raw_fault}", file=s.place.show(submitted if fault else raw / name))
         elif first != second:

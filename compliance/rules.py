@@ -24,7 +24,14 @@ class Metric:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`counts`: whether the least count is of samples (Offline's one query holds them all) or of queries."""
+    """`counts`: whether the least count is of samples (Offline's one query holds them all) or of queries.
+
+    Attributes:
+        percentile: of the latencies, which early stopping and a latency limit are about.
+        logged_as: the scenario its logs name: LoadGen has four, of which Interactive is none.
+        inferred_from: scenarios whose logs an edge system may put in its place.
+        samples_per_query: where queries are counted.
+    """
 
     min_duration_ms: int
     least_count: int
@@ -32,6 +39,9 @@ class Scenario:
     percentile: float
     counts: str
     metric: Metric
+    logged_as: str
+    inferred_from: tuple[str, ...]
+    samples_per_query: int
 
     def min_query_count(self, dataset_size: int) -> int:
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
@@ -76,7 +86,8 @@ class Layout:
     Attributes:
         measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern of its name.
         compliance: the folder of a scenario's TEST01 and the others.
-        submitter_folders: what a submitter's folder may hold.
+        submitter_folders: the folders a submitter's may hold.
+        submitter_files, system_files: patterns of the files that it and systems/ may hold.
     """
 
     divisions: tuple[str, ...]
@@ -90,6 +101,8 @@ class Layout:
     measurements_file: str
     compliance: str
     submitter_folders: tuple[str, ...]
+    submitter_files: tuple[str, ...]
+    system_files: tuple[str, ...]
     scenario_files: tuple[str, ...]
     performance_files: tuple[str, ...]
     accuracy_files: tuple[str, ...]
@@ -159,7 +172,7 @@ class ComplianceTest:
         sampling_target: official benchmark, or "*", → answers LoadGen is asked to log; empty: the test logs none.
         truncated: whether its log of answers is cut as the accuracy run's is, and its accuracy.txt holds the hash.
         tolerance: of its speed, as a fraction of the performance run's; None: speeds are not compared.
-        tolerance_single_stream: in SingleStream where the latency is at most `short_latency_ns`.
+        tolerance_single_stream: in SingleStream and MultiStream where the latency is at most `short_latency_ns`, a table of both.
         only_faster: being slower by more is no fault.
     """
 
@@ -171,7 +184,7 @@ class ComplianceTest:
     truncated: bool = False
     tolerance: float | None = None
     tolerance_single_stream: float | None = None
-    short_latency_ns: int = 0
+    short_latency_ns: Mapping[str, int] = field(default_factory=dict)
     only_faster: bool = False
 
     def settings(self, official: str | None) -> dict[str, int]:
@@ -206,11 +219,43 @@ class Repeats:
 
 
 @dataclass(frozen=True)
+class Tolerance:
+    """How far a score may be off; the names are those of record.json's tolerance."""
+
+    at_most: Mapping[str, float]
+    at_least: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Own:
+    """This project's limits on what a run directory says of itself; see [own] of the round's file.
+
+    Attributes:
+        trace_sample_bytes: scenario → what a sample takes in the trace.
+        trace_bytes: mode → the size above which no trace is written.
+        outcome_slack: `fraction` and `seconds` by which a test may take longer than its log.
+        tolerance: score → precision → limits.
+    """
+
+    input_data_types: str
+    trace_sample_bytes: Mapping[str, int]
+    trace_bytes: Mapping[str, int]
+    trace_slack: float
+    outcome_slack: Mapping[str, float]
+    tolerance: Mapping[str, Mapping[str, Tolerance]]
+
+
+@dataclass(frozen=True)
 class ConfKey:
-    """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf."""
+    """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf.
+
+    `default`: scenario (or "*") → the value in force where user.conf says none (loadgen/mlperf.conf, test_settings.h), if it is that of every
+    benchmark.
+    """
 
     requested: Mapping[str, str]
     factor: float = 1.0
+    default: Mapping[str, float] = field(default_factory=dict)
 
     def logged_as(self, scenario: str) -> str | None:
         return self.requested.get(scenario, self.requested.get("*"))
@@ -228,12 +273,15 @@ class Rules:
         draws_from_library: whether a performance test's loaded set is drawn from the whole library, not from its first samples.
         aliases: other names of benchmarks; `alias_parts`: what a name may hold, the first that fits, where it is none of them.
         accuracy_patterns: metric → what a line of accuracy.txt must match; its first group is the value.
+        accuracy_most: metric → the largest value there can be.
         unlogged: what this round's LoadGen does not log → the key, or the value, it stands for.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every key LoadGen reads.
-        detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all.
+        detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all; with -plain and -tokens behind it
+            those that depend on whether latencies of tokens are measured.
         summary_labels: label in the summary → key in the detail log.
+        scenario_labels: scenario → labels that stand for another key in its summary.
     """
 
     round: str
@@ -260,6 +308,9 @@ class Rules:
     user_conf: Mapping[str, ConfKey]
     detail_keys: Mapping[str, tuple[str, ...]]
     summary_labels: Mapping[str, str]
+    scenario_labels: Mapping[str, Mapping[str, str]]
+    accuracy_most: Mapping[str, float]
+    own: Own
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
         """What a folder's name means, by the submitter's `mapping` too; else itself (configuration.py, get_mlperf_model)."""
@@ -292,6 +343,8 @@ def _tables(round: str) -> dict[str, Any]:
         return own
     base, gone = _tables(own.pop("extends")), own.pop("without_benchmarks", ())
     benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | own.pop("benchmark", {})
+    for name in own.pop("without_scenarios", ()):
+        del base["scenario"][name]
     tests = {name: row | own.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
     return {**base, **own, "benchmark": benchmarks, "compliance_test": tests}
 
@@ -299,7 +352,7 @@ def _tables(round: str) -> dict[str, Any]:
 def _rules(d: dict[str, Any]) -> Rules:
     loadgen = d["loadgen"]
     differences = loadgen.get("file_sha1_differences", {})
-    scenarios = {name: _scenario(s) for name, s in d["scenario"].items()}
+    scenarios = {name: _scenario(name, s) for name, s in d["scenario"].items()}
     return Rules(
         d["round"],
         d["seeds"],
@@ -325,18 +378,39 @@ def _rules(d: dict[str, Any]) -> Rules:
         {key: _conf_key(c) for key, c in d["user_conf"].items()},
         {name: tuple(keys) for name, keys in d["detail"].items()},
         d["summary"],
+        d["scenario_summary"],
+        d["accuracy_most"],
+        _own(d["own"]),
     )
 
 
-def _scenario(d: dict[str, Any]) -> Scenario:
+def _own(d: dict[str, Any]) -> Own:
+    limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
+    own: Own = _made(Own, d | {"tolerance": limits})
+    return own
+
+
+def _scenario(name: str, d: dict[str, Any]) -> Scenario:
     return Scenario(
-        d["min_duration_ms"], d["min_query_count"], d["capped_by_dataset"], d["percentile"], d["counts"], _made(Metric, d["metric"])
+        d["min_duration_ms"],
+        d["min_query_count"],
+        d["capped_by_dataset"],
+        d["percentile"],
+        d["counts"],
+        _made(Metric, d["metric"]),
+        d.get("logged_as", name),
+        tuple(d.get("inferred_from", ())),
+        d.get("samples_per_query", 1),
     )
 
 
 def _conf_key(d: dict[str, Any]) -> ConfKey:
-    requested = d.get("requested", {})
-    return ConfKey({"*": requested} if isinstance(requested, str) else requested, float(d.get("factor", 1.0)))
+    requested, default = d.get("requested", {}), d.get("default", {})
+    return ConfKey(
+        {"*": requested} if isinstance(requested, str) else requested,
+        float(d.get("factor", 1.0)),
+        default if isinstance(default, dict) else {"*": float(default)},
+    )
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:

@@ -11,15 +11,18 @@ import binascii
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from compliance import counts
 from compliance.logs import Detail
 
 _ROW = re.compile(rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?')
 _DEFAULT_SEED = 5489
 _BLOCK = 1 << 20
+_LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
 MOST_SAMPLES = 20_000_000
 """Of so many the choice and the order are re-derived one by one; of more they would take gigabytes."""
 
@@ -62,18 +65,19 @@ class Compared:
 
 def read(path: Path) -> Sampled:
     """logs.read_accuracy keeps one answer of each sample; here every one counts. Raises OSError if the file cannot be read."""
-    rows, problems = [], []
+    rows: list[Row] = []
+    problems: list[str] = []
     last = b""
     with path.open("rb") as f:
-        for number, line in enumerate(f, 1):
+        for number, line in enumerate(iter(partial(f.readline, _LONGEST_LINE), b""), 1):
             last = line.strip()
             if found := _ROW.fullmatch(last):
                 rows.append(Row(int(found[1]), int(found[2]), binascii.unhexlify(found[3])))
-            elif last != (b"[" if number == 1 else b"]"):
+            elif last != (b"[" if number == 1 else b"]") and len(problems) < _MOST_PROBLEMS:
                 problems.append(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {last[:40]!r}")
     if last != b"]":
         problems.append("the array is not closed: the file is cut")
-    return Sampled(tuple(rows), tuple(problems[:20]))
+    return Sampled(tuple(rows), tuple(problems))
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
@@ -84,16 +88,18 @@ def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
 
 def expected(d: Detail, scenario: str) -> tuple[int, float] | None:
     """(samples issued, the share of them that is logged); None: a setting is missing."""
-    offline = scenario == "Offline"
-    count = d.number("generated_samples_per_query" if offline else "result_query_count")
+    count = counts.samples(d, scenario)
     keys = ("effective_accuracy_log_sampling_target", "effective_min_duration_ms", "effective_min_sample_count")
     target, duration_ms, least = (d.number(key) for key in keys)
-    # The rate is logged with six digits; SingleStream's follows exactly from the latency.
-    latency_ns = d.number("requested_single_stream_expected_latency_ns")
-    rate = d.number("effective_target_qps") if offline else 1e9 / latency_ns if latency_ns else None
+    # Rate and expected latency are logged with six digits.
+    name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(scenario)
+    latency_ns = d.number(f"requested_{name}_expected_latency_ns")
+    rate = d.number("effective_target_qps") if name is None else 1e9 / latency_ns if latency_ns else None
     if count is None or target is None or duration_ms is None or least is None or rate is None or not 0 < count < 1 << 40:
         return None
-    samples = max(int(rate * duration_ms / 1000), least)
+    if not abs(rate * duration_ms) < 1e300:
+        return None
+    samples = max(int(rate * duration_ms / 1000) * counts.each(d, scenario), least)
     return int(count), (target / samples if samples > 0 else 0.0)
 
 
@@ -103,15 +109,15 @@ def chosen(count: int, share: float, seed: int) -> np.ndarray:
     draws._legacy_seeding(_DEFAULT_SEED)  # std::mt19937's own way, see compliance.order
     offsets = np.random.MT19937()
     offsets._legacy_seeding(seed % (1 << 32))
-    offset = float(_canonical(offsets, 1)[0])
+    offset = float(canonical(offsets, 1)[0])
     found = []
     for start in range(0, count, _BLOCK):
-        moved = _canonical(draws, min(_BLOCK, count - start)) + offset
+        moved = canonical(draws, min(_BLOCK, count - start)) + offset
         found.append(start + np.flatnonzero(np.where(moved < 1.0, moved, moved - 1.0) <= share))
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def _canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
+def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
     """std::uniform_real_distribution<double>{0, 1}: two draws of 32 bits, the first one the lower."""
     raw = engine.random_raw(2 * count).astype(np.float64)
     return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from compliance import accuracy, files, logs, recomputed, strict_json
-from compliance.check import Check, Fault, judge, manual, shown
-from compliance.provenance import is_sha256, no_reference
+from compliance.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.provenance import bounded_sha256, is_sha256, no_reference
 from compliance.rules import Rules
 from compliance.tree import Subject
 
 _LOG = "mlperf_log_accuracy.json"
-_CUT = "truncate_accuracy_log.py writes both log and hash; a run's own command, given again, does so too"
+_CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
 _AGAIN = "measure the accuracy again"
-_SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json; the run's own command scores them anew"
+_ASK = "ask the submitter for the whole log, put it in the place of the truncated one and audit again: its size alone will then be wrong"
+_SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
 _REFERENCE = "measure where the reference can be made: see the reason in record.json"
-_ROW = re.compile(rb'"seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}),')
+_HASHED_WHATEVER_IT_HOLDS = 64 << 20
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
@@ -46,16 +48,16 @@ def checks(s: Subject) -> list[Check]:
         text = judge("accuracy hash", _hash_form(s), "", source="E2", fix=_CUT)
         return [
             *found,
-            _order_of_rest(s, submitted),
-            text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2"),
-            manual("accuracy log", why, source="E3"),
+            *_ends(s, submitted, why),
+            text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2", fix=_ASK, **where),
             _stated(s, why),
+            _tolerance(s),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     found.append(
         judge(
             "accuracy hash",
-            _hash(s, whole),
+            _hash(s, whole, answers),
             "of the whole log; head and tail of the submitted one are its own",
             source="E2",
             fix=_CUT,
@@ -81,17 +83,24 @@ def checks(s: Subject) -> list[Check]:
     return [
         *found,
         _score(s, answers, fault),
+        _tolerance(s),
         judge("accuracy judged", judged, "against a reference", level="valid", source="E1", fix=_REFERENCE),
     ]
 
 
-def _order_of_rest(s: Subject, submitted: Path) -> Check:
+def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
     """What truncation left of the log still says which samples came first and last."""
-    where = {"source": "C7", "file": s.place.show(submitted), "fix": _AGAIN}
-    content, fault = files.attempt(files.whole_bytes, submitted)
-    rows = np.array(_ROW.findall(content or b""), "S18").astype(np.int64).reshape(-1, 2)
-    faults = [fault] if content is None else recomputed.accuracy_order(s, rows[:, 0], rows[:, 1])
-    return judge("accuracy order", faults, f"the {len(rows)} rows left are in the order of the seeds", **where)
+    file = s.place.show(submitted)
+    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(s.rules.truncation.joint.encode())
+    rows = logs.read_ends(head, tail)
+    order = recomputed.accuracy_order(s, np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64))
+    told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
+    return [
+        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN),
+        judge("accuracy log", rows.problems, "", source="E3", file=file, fix=_CUT)
+        if rows.problems
+        else manual("accuracy log", why, source="E3", file=file, fix=_ASK),
+    ]
 
 
 def whole_log(s: Subject) -> Path | None:
@@ -132,11 +141,14 @@ def _hash_form(s: Subject) -> Iterator[Fault | str]:
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
 
 
-def _hash(s: Subject, whole: Path) -> Iterator[Fault | str]:
+def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
+    """A log that could be read whole is of bounded size; a damaged one is hashed up to 64 MiB: a sparse file costs nothing."""
     if faults := list(_hash_form(s)):
         yield from faults
         return
-    stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(files.sha256, whole)
+    read = answers is not None and not answers.problems
+    of = files.sha256 if read else partial(bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
+    stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(of, whole)
     if fault or digest != stated:
         file = s.place.show(s.accuracy.folder / "accuracy.txt")
         yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
@@ -170,6 +182,27 @@ def _from_zero(numbers: np.ndarray) -> bool:
     return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
 
 
+def _tolerance(s: Subject) -> Check:
+    """What record.json judges by is not its own to choose."""
+    where = {"source": "E1", "file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
+    if s.place.run is None:
+        return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
+    return judge("tolerance", _loose(s), "within the round's limits", **where)
+
+
+def _loose(s: Subject) -> Iterator[Fault]:
+    score, precision, stated = (s.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance")))
+    limits = s.rules.own.tolerance.get(str(score), {}).get(str(precision))
+    if limits is None:
+        yield Fault(f"{s.rules.round} has no tolerance for the score {shown(score)} in {shown(precision)}")
+        return
+    for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
+        for name, bound in bounds.items():
+            found = stated.get(name) if isinstance(stated, dict) else None
+            if not isinstance(found, int | float) or not sign * found <= sign * bound:
+                yield differs(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
+
+
 def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (s.accuracy_text or "").split("\n", 1)[0]
@@ -188,7 +221,7 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
         return judge("accuracy score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
         "accuracy score",
-        _compared(found, line),
+        [*_compared(found, line), *_refusals(s)],
         f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
         **where,
     )
@@ -197,18 +230,19 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
 def _stated(s: Subject, why: str) -> Check:
     """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
     where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    line = (s.accuracy_text or "").split("\n", 1)[0]
-    if not line or line.startswith("hash="):
+    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (s.accuracy_text or "").splitlines()):
         return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
-    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
-    if isinstance(stated, dict) and stated.get("passed") is False:
-        return judge(
-            "accuracy score",
-            [Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160])],
-            "",
-            **where,
-        )
-    return manual("accuracy score", why, **where)
+    if refused := list(_refusals(s)):
+        return judge("accuracy score", refused, "", **where)
+    return manual("accuracy score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
+
+
+def _refusals(s: Subject) -> Iterator[Fault]:
+    """Every line of JSON that says whether it passed, and does not say true."""
+    for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
+        stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
+        if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
+            yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
 
 
 def _forced(path: Path) -> tuple[np.ndarray | None, str]:

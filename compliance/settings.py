@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compliance import user_conf
+from compliance import counts, derived, user_conf
 from compliance.check import Check, Fault, judge, shown
-from compliance.entries import of_entry
+from compliance.entries import close, of_entry
 from compliance.logs import Detail
 from compliance.rules import Rules
 from compliance.tree import Subject, Test
-from compliance.validity import FIX_VALID, close
+from compliance.validity import FIX_VALID
 
 _DIGITS = 1.1e-5
 _AGAIN = "measure again: log, user.conf and record are not of one unchanged run"
@@ -35,6 +35,7 @@ _UNCHANGED = (
     "performance_issue_same_index",
     "sample_concatenate_permutation",
 )
+_OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
 # What audit.config sets in compliance tests: never in a performance or accuracy run.
 _AUDIT = (
     "accuracy_log_rng_seed",
@@ -56,7 +57,7 @@ def checks(s: Subject) -> list[Check]:
             judge(
                 f"{test.name} test and scenario",
                 _kind(test, s),
-                f"{_MODES[test.name]}, {s.place.scenario}",
+                f"{_MODES[test.name]}, {s.scenario}",
                 source="B4 B5",
                 file=file,
                 fix="put the logs into the folder of what they are, or measure again",
@@ -103,7 +104,7 @@ def checks(s: Subject) -> list[Check]:
 
 def _kind(test: Test, s: Subject) -> Iterator[Fault | str]:
     for half in ("requested", "effective"):
-        for key, want in (("scenario", s.place.scenario), ("test_mode", _MODES[test.name])):
+        for key, want in (("scenario", s.scenario), ("test_mode", _MODES[test.name])):
             if test.detail.get(f"{half}_{key}") != want:
                 yield of_entry(test.detail, f"{half}_{key}", want, "this place wants")
 
@@ -125,21 +126,23 @@ def _audit(d: Detail) -> Iterator[Fault | str]:
 
 
 def _requested(test: Test, conf: user_conf.Conf, s: Subject) -> Iterator[Fault | str]:
-    models = conf.models()
-    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
     if not test.detail.values:
         yield "the log says nothing of them"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
     for key, rule in s.rules.user_conf.items():
-        stated, logged_as = conf.look_up(model, s.place.scenario, key), rule.logged_as(s.place.scenario)
+        stated, logged_as = user_conf.stated(conf, key, s), rule.logged_as(s.scenario)
+        if stated is None and (default := rule.default.get(s.scenario, rule.default.get("*"))) is not None:
+            stated = (f"nothing of {key}, which makes it", default)
         if stated is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith("target_")):
             continue  # a bare submission holds one user.conf, and each test may have had targets of its own
+        if key in _OF_TOKENS and not counts.tokens(test.detail) and (key != "use_token_latencies" or stated[1] != 1):
+            continue  # logged only where latencies of tokens are taken
         found, number = test.detail.get(logged_as), test.detail.number(logged_as)
         number = float(found) if isinstance(found, bool) else number
         if number is None or not close(number, stated[1] * rule.factor, _DIGITS):
             want = f"{stated[1] * rule.factor:.10g}"
-            text = f"{shown(stated[0])} = {stated[1]:g} in user.conf, {logged_as} is {shown(found)}"
+            text = f"user.conf says {shown(stated[0])} = {stated[1]:g}, {logged_as} is {shown(found)}"
             yield Fault(text, want, shown(found), line=test.detail.line(logged_as))
 
 
@@ -156,81 +159,7 @@ def _effective(d: Detail, s: Subject) -> Iterator[Fault | str]:
         want = d.get(f"requested_{override}") or d.get(default)
         if want is None or d.get(f"effective_{name}_sample_count") != want:
             yield of_entry(d, f"effective_{name}_sample_count", want, "requested or there are")
-    fixed = {
-        "target_latency_ns": 0,
-        "max_async_queries": 1,
-        "target_latency_percentile": s.rules.scenarios[s.place.scenario].percentile / 100,
-    }
-    for key, value in fixed.items():
-        found = d.number(f"effective_{key}")
-        if found is None or not close(found, value, _DIGITS):
-            yield of_entry(d, f"effective_{key}", f"{value:g}", f"{s.place.scenario} has")
-    yield from _offline(d) if s.place.scenario == "Offline" else _single_stream(d)
-
-
-def _numbers(d: Detail, *keys: str) -> tuple[float, ...] | None:
-    found = [d.number(key) for key in keys]
-    return None if None in found else tuple(v for v in found if v is not None)
-
-
-def _offline(d: Detail) -> Iterator[Fault | str]:
-    """samples_per_query = max(min_query_count, 1.1 × min_duration × target_qps) in one query."""
-    found = _numbers(
-        d,
-        "requested_offline_expected_qps",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-    )
-    if found is None:
-        yield "a setting of Offline is missing"
-        return
-    rate, duration_ms, least, target, samples, queries, least_samples = found
-    want = max(least, int(1.1 * duration_ms / 1e3 * rate))
-    if abs(samples - want) > 1 + _DIGITS * want or not close(rate, target, _DIGITS):
-        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {want} at {rate}"
-        yield Fault(text, f"{want} at {rate}", f"{samples} at {target}", line=d.line("effective_samples_per_query"))
-    if queries != 1 or least_samples != samples:
-        text = f"effective_min_query_count is {queries} and effective_min_sample_count {least_samples}; Offline has 1 and {samples}"
-        yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=d.line("effective_min_query_count"))
-
-
-def _single_stream(d: Detail) -> Iterator[Fault | str]:
-    """Equal issue makes the number of prepared queries the least count: whole sets, and one more (test_settings_internal.cc)."""
-    found = _numbers(
-        d,
-        "requested_single_stream_expected_latency_ns",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-        "effective_performance_sample_count",
-        "requested_single_stream_target_latency_percentile",
-        "effective_target_latency_percentile",
-    )
-    if found is None or found[0] <= 0:
-        yield "a setting of SingleStream is missing"
-        return
-    latency_ns, duration_ms, least, target, samples, queries, least_samples, whole, percentile, effective_percentile = found
-    if not close(target, 1e9 / latency_ns, 2 * _DIGITS):
-        yield of_entry(d, "effective_target_qps", f"{1e9 / latency_ns:.6g}", "the expected latency makes")
-    if percentile != effective_percentile:
-        text = f"the percentile requested is {percentile}, the effective one {effective_percentile}"
-        yield Fault(text, str(percentile), str(effective_percentile), line=d.line("effective_target_latency_percentile"))
-    slack: float = 0
-    if d.get("effective_sample_concatenate_permutation") and whole > 0:
-        least, slack = (max(least, 2 * duration_ms * 1e6 / latency_ns) // whole + 1) * whole, whole
-    if abs(queries - least) > slack or samples != 1 or least_samples != queries:
-        text = (
-            f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; "
-            f"those requested make {least:g}"
-        )
-        yield Fault(text, f"{least:g}", str(queries), line=d.line("effective_min_query_count"))
+    yield from derived.faults(d, s.scenario, s.rules.scenarios[s.scenario].percentile / 100)
 
 
 def _sample_set(test: Test, s: Subject) -> Iterator[Fault | str]:
@@ -240,26 +169,28 @@ def _sample_set(test: Test, s: Subject) -> Iterator[Fault | str]:
     if total is None or kept is None or not sets or not all(isinstance(each, list) for each in sets):
         yield "the library's size or the loaded sets are missing"
         return
-    loaded = [index for each in sets for index in each]
-    whole = all(type(i) is int and 0 <= i < total for i in loaded)
+    loaded = [index for each in sets for index in counts.own(each, d, s.scenario)]
+    whole = all(type(i) is int and 0 <= i < min(total, 1 << 62) for i in loaded)
     if not whole or len(np.unique(np.array(loaded, np.int64))) != len(loaded):
         yield Fault(f"a loaded set repeats a sample or holds one that is not among the {int(total)}", line=d.line("loaded_qsl_set"))
     if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
         text = f"{len(loaded)} samples loaded in {len(sets)} sets; effective_performance_sample_count is {int(kept)}"
         yield Fault(text, f"{int(kept)} in 1 set", f"{len(loaded)} in {len(sets)}", line=d.line("loaded_qsl_set"))
     if test.name == "accuracy":
-        yield from _every_sample(d, len(loaded))
+        yield from _every_sample(d, len(loaded), s.scenario)
     recorded = s.recorded("qsl", "samples")
     if s.place.run and recorded != total:
         text = f"record.json says {shown(recorded)} samples, the log {int(total)}"
         yield Fault(text, str(int(total)), shown(recorded), file="record.json")
 
 
-def _every_sample(d: Detail, loaded: int) -> Iterator[Fault | str]:
-    count = d.number("effective_accuracy_sample_count")
+def _every_sample(d: Detail, loaded: int, scenario: str) -> Iterator[Fault | str]:
+    """MultiStream's last query of a set is filled up: so many are issued twice."""
+    count, each = d.number("effective_accuracy_sample_count"), counts.each(d, scenario)
     pairs = zip(d.all("generated_query_count"), d.all("generated_samples_per_query"), strict=False)
     generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
-    if not count == d.number("qsl_reported_total_count") == loaded == generated:
+    filled_up = sum(-len(counts.own(one, d, scenario)) % each for one in d.all("loaded_qsl_set"))
+    if not count == d.number("qsl_reported_total_count") == loaded == generated - filled_up:
         total, asked = (shown(d.get(key)) for key in ("qsl_reported_total_count", "effective_accuracy_sample_count"))
         text = f"of {total} samples {asked} were asked for, {loaded} loaded and {generated} issued; an accuracy run takes each once"
         yield Fault(text, total, f"{asked} asked for, {loaded} loaded, {generated} issued")
@@ -267,7 +198,7 @@ def _every_sample(d: Detail, loaded: int) -> Iterator[Fault | str]:
 
 def _of_the_round(s: Subject) -> list[Check]:
     """What the round asks for, and `quick` does not."""
-    d, rules = s.performance.detail, s.rules.scenarios[s.place.scenario]
+    d, rules = s.performance.detail, s.rules.scenarios[s.scenario]
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
     where = {"level": "valid", "file": file, "fix": FIX_VALID}
     least = rules.min_query_count(int(d.number("qsl_reported_total_count") or 0) or rules.least_count)
@@ -279,6 +210,9 @@ def _of_the_round(s: Subject) -> list[Check]:
     )
     count = d.number("effective_samples_per_query" if rules.counts == "samples" else "result_query_count")
     few = [] if count is not None and count >= least else [_asked(f"{count} {rules.counts}", str(least), None)]
+    each = d.number("effective_samples_per_query")
+    if rules.counts == "queries" and each != rules.samples_per_query and s.place.division != "open":
+        few.append(_asked(f"{each} samples a query", str(rules.samples_per_query), d.line("effective_samples_per_query")))
     found = [
         judge("minimum duration setting", short, f"{duration} ms", source="B2", **where),
         judge("least count", few, f"{count} {rules.counts}", source="B9", **where),

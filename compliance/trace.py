@@ -14,7 +14,12 @@ import numpy as np
 # The file is Chrome's trace format and no JSON (LoadGen quotes some keys twice), with an entry a line.
 _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
-    rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":\d+,"complete_ns":(\d{1,18})\}'
+    rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
+)
+# Of a first token: two entries of different form, Server's and the others'.
+_TOKEN = re.compile(
+    rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
+    rb'|"name":"Token_Latency","ph": "C",[^{}]{1,99}\{ "issue_delay":(\d{1,18}),"issue_to_done":(\d{1,18})\}'
 )
 _GENERATED = re.compile(rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),')
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
@@ -30,8 +35,10 @@ class Trace:
     Attributes:
         sha256: of the file's content, unpacked.
         sequence, query, index: the sample's number, its query's, and its index in the query sample library.
-        start_ns: when its query was scheduled (SingleStream: issued), since the log began.
+        start_ns: when its query was scheduled (SingleStream and MultiStream: issued), since the log began.
         latency_ns: from there to its completion.
+        delay_ns: from there to the issue of its query.
+        first_token_ns: from there to the first token, where LoadGen was told of it; in no order, int64 [tokens].
         ready_ns: when all queries were generated, before which LoadGen starts no test; None: not shown.
         problems: what keeps it from being a whole trace, one sentence each.
     """
@@ -42,13 +49,15 @@ class Trace:
     index: np.ndarray
     start_ns: np.ndarray
     latency_ns: np.ndarray
+    delay_ns: np.ndarray
+    first_token_ns: np.ndarray
     ready_ns: int | None
     problems: tuple[str, ...]
 
 
 def read(path: Path) -> Trace:
     """A trace or a gzipped one. Raises OSError, EOFError or zlib.error where it cannot be read."""
-    digest, parts, problems, count, size, tail, last = hashlib.sha256(), [], [], 0, 0, b"", b""
+    digest, parts, tokens, problems, count, size, tail, last = hashlib.sha256(), [], [], [], 0, 0, b"", b""
     ready_ns: int | None = None
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
         while block := f.read(_BLOCK):
@@ -59,6 +68,8 @@ def read(path: Path) -> Trace:
             if ready_ns is None and (generated := _GENERATED.search(whole)):
                 start_us, start_rest, us, rest = map(int, generated.groups())
                 ready_ns = (start_us + us) * 1000 + start_rest + rest
+            if told := _TOKEN.findall(whole):
+                tokens.append(np.array([int(done or int(delay) + int(then)) for _, done, delay, then in told], np.int64))
             if found := _SAMPLE.findall(whole):
                 parts.append(_numbers(found))
                 count += len(found)
@@ -68,16 +79,17 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(5)]
+    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
     del parts
     if (columns[1][1:] < columns[1][:-1]).any():
         order = np.argsort(columns[1], kind="stable")
         columns = [column[order] for column in columns]
-    start_ns, sequence, query, index, latency_ns = columns
-    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, ready_ns, tuple(problems))
+    start_ns, sequence, query, index, delay_ns, latency_ns = columns
+    first = np.concatenate([np.empty(0, np.int64), *tokens])
+    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, delay_ns, first, ready_ns, tuple(problems))
 
 
 def _numbers(found: list[tuple[bytes, ...]]) -> np.ndarray:
-    """Of matches: start_ns, sequence, query, index and latency_ns, int64 [5, n]."""
-    rows = np.fromstring(b" ".join(chain.from_iterable(found)), np.int64, sep=" ").reshape(-1, 6).T
+    """Of matches: start_ns, sequence, query, index, delay_ns and latency_ns, int64 [6, n]."""
+    rows = np.fromstring(b" ".join(chain.from_iterable(found)), np.int64, sep=" ").reshape(-1, 7).T
     return np.concatenate([rows[:1] * 1000 + rows[1:2], rows[2:]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from compliance.rules import Rules
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
+_OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def places(directory: Path, rules: Rules) -> list[Place]:
         divisions, around = [directory], directory.parent
     else:
         divisions, around = _divisions(directory, rules), directory
-    run = around if (around / "record.json").exists() or (around / "raw").exists() else None
+    run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
     return [place for division in divisions for place in _division(around, division, rules, run)]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compliance.check import Check, Fault, judge, manual, shown
+from compliance.entries import close
 from compliance.tree import Subject
 
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 
 
@@ -57,6 +58,25 @@ def parse(text: str) -> Conf:
         else:
             values[words[0]], lines[words[0]] = words[2], number
     return Conf(values, lines, tuple(refused))
+
+
+def stated(conf: Conf, key: str, s: Subject) -> tuple[str, float] | None:
+    """What LoadGen looks up; in a submission the model's name may have been another than the folder's."""
+    models = conf.models()
+    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
+    return conf.look_up(model, s.scenario, key)
+
+
+def asked(s: Subject, key: str) -> tuple[float, bool] | None:
+    """(what the performance test was asked for, whether that is all its digits): the log has six of them, user.conf all. None: missing."""
+    rule = s.rules.user_conf[key]
+    logged = s.performance.detail.number(rule.logged_as(s.scenario) or "")
+    if logged is None or not 0 < logged < 1e18:
+        return None
+    found = stated(parse(s.performance.user_conf or ""), key, s)
+    if found is not None and close(found[1] * rule.factor, logged, 1.1e-5):
+        return found[1] * rule.factor, True
+    return logged, float(f"{logged:.5g}") == logged
 
 
 def _is_number(word: str) -> bool:

@@ -73,7 +73,7 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
             continue
         if metric.higher_is_better:
             return Speed(key, reference, found, found / reference - 1, rule.tolerance, rule.only_faster, valid)
-        short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns
+        short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0)
         tolerance = rule.tolerance_single_stream if short and rule.tolerance_single_stream is not None else rule.tolerance
         # TEST01's script compares latencies, TEST04's their reciprocals.
         faster = reference / found - 1 if rule.only_faster else 1 - found / reference

@@ -173,22 +173,43 @@ def _audit(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance import audit
+    from harness import output
 
     level = known_name(flags.level, MODES, "--level")
-    if not flags.directory.exists():
-        raise UsageError(f"audit {flags.directory}: there is no such directory")
-    every = audit.every(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    _check_audited(flags)
+    found = audit.examine(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    directory = output.near(str(flags.directory.absolute()))
     if flags.html:
-        _write_page(flags, level, every)
-    return _show_checks(audit.of_level(every, level), flags)
+        _write_page(flags, directory, level, found)
+    if flags.json:
+        output.document(found.as_json(directory, level))
+    else:
+        output.audited(found, level, flags.quiet)
+    return 0 if audit.holds(found.asked(level)) else 1
 
 
-def _write_page(flags: Any, level: str, every: list[Any]) -> None:
+def _check_audited(flags: Any) -> None:
+    from compliance import audit
+
+    directory, page = flags.directory, flags.html
+    if not directory.is_dir():
+        what = "it is a file; an audit takes a directory" if directory.exists() else "there is no such directory"
+        raise UsageError(f"audit {directory}: {what}")
+    recorded = audit.recorded_round(directory)
+    if flags.round and recorded not in (flags.round, None):
+        raise UsageError(f"--round {flags.round}: record.json says that the run is of {recorded}; leave the flag out")
+    if page and page.resolve().is_relative_to(directory.resolve()):
+        raise UsageError(f"--html {page}: it lies in the audited directory, which an audit leaves as it is; name a file elsewhere")
+
+
+def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
     from compliance import page
     from harness import output
 
-    content = page.render(output.near(str(flags.directory.absolute())), level, every, datetime.now().astimezone())
+    content = page.render(directory, level, found, datetime.now().astimezone())
     try:
+        if flags.html.exists() and not flags.html.read_bytes().startswith(page.BEGINNING.encode()):
+            raise UsageError(f"--html {flags.html}: it is there and no page of an audit; name another file, or remove it")
         flags.html.write_bytes(content.encode(errors="backslashreplace"))
     except OSError as e:
         raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None

@@ -6,18 +6,21 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from compliance.check import Check, Outcome
+from compliance.check import Check, Outcome, plain
 from harness.cell import Result, Status
 from scenarios.heartbeat import Beat
+
+if TYPE_CHECKING:
+    from compliance.audit import Audit  # with numpy, which a list or a help text does not need
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
@@ -25,6 +28,8 @@ _ESTIMATES = {
 }
 _TOLD = ("same_class_fraction", "equal_fraction", "judged_fraction", "regret")
 _COLOURS = {Status.OK: "green", Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.MANUAL: "yellow", Outcome.NA: "dim"}
+
+_ORDER = (Outcome.PASS, Outcome.NA, Outcome.MANUAL, Outcome.FAIL)
 
 
 class Terminal:
@@ -176,16 +181,29 @@ def duration(seconds: float) -> str:
 
 
 def checks(found: Iterable[Check], quiet: bool) -> None:
-    """One line a finding; `quiet`: those that fail. The last line counts."""
+    """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
+    console, place = Console(highlight=False, soft_wrap=True), ""
+    ordered = sorted(found, key=lambda check: _ORDER.index(check.outcome))
+    for check in ordered:
+        if quiet and check.outcome not in (Outcome.FAIL, Outcome.MANUAL):
+            continue
+        if check.place != place:
+            place = check.place
+            console.print(Text(plain(place), style="bold"))
+        console.print(Text(replace(check, name=check.own_name).line(), style=_COLOURS[check.outcome]))
+        if check.outcome is Outcome.FAIL and check.fix:
+            console.print(Text(f"       {check.fix}"))
+    counts = [(sum(check.outcome is outcome for check in ordered), outcome) for outcome in Outcome]
+    console.print(Text(", ".join(f"{n} {outcome.value}" for n, outcome in counts), style="bold"))
+
+
+def audited(found: Audit, level: str, quiet: bool) -> None:
+    """The findings, what was claimed, and whether the level holds."""
+    checks(found.asked(level), quiet)
     console = Console(highlight=False, soft_wrap=True)
-    counts = dict.fromkeys(Outcome, 0)
-    for check in found:
-        counts[check.outcome] += 1
-        if not quiet or check.outcome is Outcome.FAIL:
-            console.print(Text(check.line(), style=_COLOURS[check.outcome]))
-            if check.outcome is Outcome.FAIL and check.fix:
-                console.print(Text(f"       {check.fix}"))
-    console.print(Text(", ".join(f"{n} {o.value}" for o, n in counts.items()), style="bold"))
+    for claim in found.claims if not quiet else ():
+        console.print(Text(plain(claim.sentence)))
+    console.print(Text(found.verdict(level), style="bold"))
 
 
 def advice(check: Check) -> None:

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,19 +45,40 @@ def replaced(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
     return lambda run: change(run, test, name, lambda text: text.replace(old, new, 1))
 
 
-def error_line(run: Path, test: str) -> None:
-    entry = {"key": "error_runtime", "value": "something happened", "time_ms": 1.0, "metadata": {"is_error": True, "is_warning": False}}
-    change(run, test, DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
+def put_in(test: str, key: str, value: Any, **metadata: Any) -> Callable[[Path], Any]:
+    """One more line, made from the log's second, behind it."""
+
+    def how(text: str) -> str:
+        lines = text.split("\n")
+        entry = json.loads(lines[1].removeprefix(":::MLLOG "))
+        entry |= {"key": key, "value": value, "metadata": {**entry["metadata"], **metadata}}
+        return "\n".join([*lines[:2], ":::MLLOG " + json.dumps(entry), *lines[2:]])
+
+    return lambda run: change(run, test, DETAIL, how)
 
 
-def audit_warning(run: Path) -> None:
-    entry = {
-        "key": "warning_generic_message",
-        "value": "Found Audit Config file (audit.config)",
-        "time_ms": 1.0,
-        "metadata": {"is_error": False, "is_warning": True},
-    }
-    change(run, "performance", DETAIL, lambda text: text.replace(":::MLLOG", ":::MLLOG " + json.dumps(entry) + "\n:::MLLOG", 1))
+def out_of_order(run: Path) -> None:
+    """Two lines change places."""
+    change(
+        run, "performance", DETAIL, lambda text: (lambda lines: "\n".join([*lines[:-12], lines[-2], *lines[-12:-2], ""]))(text.split("\n"))
+    )
+
+
+def beside(*parts: str) -> Callable[[Path], Any]:
+    """A file in the submitter's folder."""
+
+    def do(run: Path) -> None:
+        path = base(run).joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+    return do
+
+
+def another_system(run: Path) -> None:
+    """With the results and the description of the first."""
+    shutil.copytree(base(run) / "results" / tree.SYSTEM, base(run) / "results" / "other")
+    shutil.copy(base(run) / "systems" / f"{tree.SYSTEM}.json", base(run) / "systems" / "other.json")
 
 
 def cut_in_a_line(test: str) -> Callable[[Path], Any]:

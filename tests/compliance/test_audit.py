@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -170,7 +171,7 @@ def test_an_unknown_round_is_a_finding_that_names_the_rounds(run: Path) -> None:
 
 def test_an_unknown_scenario_is_a_finding(run: Path) -> None:
     folder = runs.scenario_folder(run)
-    folder.rename(folder.with_name("Server"))
+    folder.rename(folder.with_name("Serve"))
     assert outcomes(audit.audit(run))["scenario"] is Outcome.FAIL
 
 
@@ -192,7 +193,26 @@ def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
-    assert not metadata.faults_of({"checks": [c.as_json() for c in audit.audit(run, "valid")]}, "checks")
+    told = audit.examine(run).as_json("here", "valid")
+    assert not metadata.faults_of(told, "checks") and not told["holds"] and told["levels"] == [] and told["round"] == "v6.1"
+
+
+def test_a_folder_that_cannot_be_listed_is_the_one_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scandir = os.scandir
+
+    def refusing(path: Any) -> Any:
+        if Path(path).name == "accuracy":
+            raise PermissionError(13, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    (check,) = audit.audit(run)
+    assert "raw/accuracy cannot be listed (Permission denied)" in check.detail and check.outcome is Outcome.FAIL
+
+
+def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
+    (check,) = audit.audit(run / "open" / runs.SUBMITTER)
+    assert "it holds results/" in check.fix
 
 
 def test_a_line_is_outcome_name_and_detail() -> None:

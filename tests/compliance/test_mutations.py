@@ -17,14 +17,14 @@ from tests.compliance.mutations import (
     DETAIL,
     SUMMARY,
     Mutation,
+    another_system,
     answers,
-    audit_warning,
+    beside,
     compiled,
     conf,
     cut_in_a_line,
     emptied,
     end_with,
-    error_line,
     executed,
     forged_score,
     hashed,
@@ -32,7 +32,9 @@ from tests.compliance.mutations import (
     of_sample,
     other_hash_of_a_file,
     other_token,
+    out_of_order,
     outcome,
+    put_in,
     record,
     removed,
     replaced,
@@ -93,6 +95,48 @@ FILES = [
         lambda run: (lambda p: p.write_text(p.read_text().replace("VALID", "VALID ")))(tree.both(run, "performance", SUMMARY)[1]),
     ),
 ]
+STRUCTURE = [
+    Mutation("a figure stands twice", "performance detail log", put_in("performance", "result_samples_per_second", 1e9)),
+    Mutation("a setting stands twice", "accuracy detail log", put_in("accuracy", "effective_min_duration_ms", 600000)),
+    Mutation("an error has lost its mark", "performance errors", put_in("performance", "error_runtime", "it broke")),
+    Mutation(
+        "a warning of an audit.config has lost its mark",
+        "performance audit settings",
+        put_in("performance", "warning_generic_message", "Found Audit Config file (audit.config)"),
+    ),
+    Mutation("a line is of another process", "performance detail log", put_in("performance", "generic_message", "x", pid=1)),
+    Mutation("a line is of no source of LoadGen", "performance detail log", put_in("performance", "generic_message", "x", file="forge.py")),
+    Mutation(
+        "a line does not say whether it is an error", "accuracy detail log", put_in("accuracy", "generic_message", "x", is_error=None)
+    ),
+    Mutation("the log's lines are out of order", "performance detail log", out_of_order),
+    Mutation("the accuracy run's log reports a result", "accuracy detail log", put_in("accuracy", "result_validity", "VALID")),
+    Mutation("the summary lacks a percentile", "performance summary", replaced("performance", SUMMARY, "99.00 percentile latency", "x")),
+    Mutation("the summary lacks a setting", "performance summary", replaced("performance", SUMMARY, "min_query_count", "x")),
+    Mutation(
+        "the summary tells of an error too",
+        "performance summary",
+        replaced("performance", SUMMARY, "No errors", "1 ERROR encountered. See detailed log.\nNo errors"),
+    ),
+    Mutation(
+        "the summary's digits are another script's",
+        "performance summary",
+        lambda run: change(run, "performance", SUMMARY, lambda t: t.translate({ord(c): 0x660 + int(c) for c in "0123456789"})),
+    ),
+    Mutation(
+        "a log lies a level too high", "nothing beside the scenarios", beside("results", tree.SYSTEM, "bert-tiny", "mlperf_log_detail.txt")
+    ),
+    Mutation("a stranger lies in the submitter's folder", "nothing beside the scenarios", beside("results.zip")),
+    Mutation("a system description ends in another way", "nothing beside the scenarios", beside("systems", "ghost.JSON")),
+    Mutation("another submitter has no results", "folders of the tree", beside("..", "other", "systems", "a.json")),
+    Mutation("a division is in capitals", "folders of the tree", beside("..", "..", "Closed", "other", "a.txt")),
+    Mutation("a second system has the first one's logs", "logs of one run", another_system),
+    Mutation(
+        "a scenario lies there twice",
+        "folders of the tree",
+        lambda run: shutil.copytree(scenario_folder(run), scenario_folder(run).with_name(scenario_folder(run).name.lower())),
+    ),
+]
 SETTINGS = [
     Mutation("the LoadGen version is of another round", "performance LoadGen", logged("performance", loadgen_version="5.1.2 @ d6147c7eb7")),
     Mutation("the accuracy run used another LoadGen", "LoadGen of both tests", logged("accuracy", loadgen_version="6.0.16 @ 2b5f63eb56")),
@@ -129,7 +173,11 @@ SETTINGS = [
         "performance audit settings",
         logged("performance", effective_accuracy_log_sampling_target=4096, requested_accuracy_log_sampling_target=4096),
     ),
-    Mutation("an audit.config was found", "performance audit settings", audit_warning),
+    Mutation(
+        "an audit.config was found",
+        "performance audit settings",
+        put_in("performance", "warning_generic_message", "Found Audit Config file (audit.config)", is_warning=True),
+    ),
     Mutation("user.conf has a misspelt key", "user.conf keys", conf("min_query_count", "min_querycount")),
     Mutation("user.conf has keys of another model", "user.conf keys", conf("bert-tiny.", "bert.")),
     Mutation("user.conf has a value that is no number", "user.conf keys", conf("min_duration = ", "min_duration = five")),
@@ -179,8 +227,12 @@ SETTINGS = [
     ),
 ]
 VALIDITY = [
-    Mutation("an error line stands in the performance log", "performance errors", lambda run: error_line(run, "performance")),
-    Mutation("an error line stands in the accuracy log", "accuracy errors", lambda run: error_line(run, "accuracy")),
+    Mutation(
+        "an error line stands in the performance log",
+        "performance errors",
+        put_in("performance", "error_runtime", "it broke", is_error=True),
+    ),
+    Mutation("an error line stands in the accuracy log", "accuracy errors", put_in("accuracy", "error_runtime", "it broke", is_error=True)),
     Mutation("errors were counted", "performance errors", logged("performance", num_errors=3)),
     Mutation(
         "the accuracy summary tells of errors",
@@ -456,7 +508,7 @@ RECOMPUTED = [
     ),
     Mutation("the answers are in another order", "accuracy order", answers(swapped_answers)),
 ]
-HARMFUL = FILES + SETTINGS + VALIDITY + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
+HARMFUL = FILES + STRUCTURE + SETTINGS + VALIDITY + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
 
 
 def _parameters(mutations: list[Mutation]) -> list[Any]:
@@ -472,9 +524,18 @@ def test_the_audit_sees_that(run: Path, mutation: Mutation) -> None:
     assert mutation.level not in audit.granted(run)
 
 
+def _trace(run: Path) -> Path:
+    return run / "raw" / "performance" / "mlperf_log_trace.json.gz"
+
+
 def _lower_case(run: Path) -> None:
     folder = scenario_folder(run)
     folder.rename(folder.with_name(folder.name.lower()))
+
+
+def _submitted_trace(run: Path) -> None:
+    folder = scenario_folder(run) / "performance" / "run_1"
+    (folder / "mlperf_log_trace.json").write_bytes(gzip.decompress(_trace(run).read_bytes()))
 
 
 def _commented(run: Path) -> None:
@@ -500,7 +561,7 @@ def _no_reference(run: Path) -> None:
 
 
 HARMLESS = [
-    Mutation("a trace lies beside the logs", "", written("{}", "performance", "run_1", "mlperf_log_trace.json")),
+    Mutation("the trace lies beside the logs", "", _submitted_trace),
     Mutation("the scenario's folder is in lower case", "", _lower_case),
     Mutation("user.conf has comments and empty lines", "", _commented),
     Mutation(
@@ -534,10 +595,6 @@ def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:
     _no_reference(run)
     outcomes = {c.name: c.outcome for c in audit.audit(run)}
     assert outcomes["accuracy score"] is outcomes["digests"] is Outcome.MANUAL
-
-
-def _trace(run: Path) -> Path:
-    return run / "raw" / "performance" / "mlperf_log_trace.json.gz"
 
 
 def test_a_bare_submission_that_says_it_failed_is_believed(run: Path) -> None:

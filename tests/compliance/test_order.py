@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compliance import logs, order, rules, trace
+from compliance import counts, logs, order, rules, trace
 
 RUN = """
 import json, sys
@@ -31,7 +31,8 @@ lg.StartTestWithLogSettings(sut, qsl, settings, log, folder + "/no-audit.config"
 
 
 def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, equal: bool, queries: int = 300) -> logs.Detail:
-    rate = {"target_qps": 1000} if scenario == "Offline" else {"target_latency": 1}
+    qps = 100_000 if mode == "AccuracyOnly" else 1000  # Server waits for its schedule there too
+    rate = {"target_qps": qps} if scenario in ("Offline", "Server") else {"target_latency": 1}
     conf = {"min_duration": 100, "min_query_count": queries, "sample_concatenate_permutation": int(equal), **rate}
     told = json.dumps([str(folder), scenario, mode, total, loaded, queries, conf])
     subprocess.run([sys.executable, "-c", RUN, told], check=True, timeout=60)
@@ -41,13 +42,13 @@ def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, eq
 def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> order.Draws:
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
-    sets = detail.all("loaded_qsl_set")
-    return next(draws for draws in order.Draws if order.loaded_sets(total, loaded, seed, draws)[:kept] == sets)
+    sets, each = detail.all("loaded_qsl_set"), counts.each(detail, detail.get("effective_scenario"))
+    return next(draws for draws in order.Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
 @pytest.mark.parametrize(("total", "loaded"), [(37, 20), (100, 100), (3, 2), (1, 1), (1021, 517)])
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
 def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, total, loaded, equal):
     detail = measured(tmp_path, scenario, "PerformanceOnly", total, loaded, equal)
     draws = draws_of(detail, loaded, loaded, 1)
@@ -62,6 +63,7 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
         equal,
         rules.load().seeds["sample_index_rng_seed"],
         draws,
+        counts.each(detail, scenario),
     )
     assert len(seen.index) >= 300
     assert wanted.tolist() == seen.index.tolist()
@@ -69,13 +71,15 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
 @pytest.mark.parametrize(("total", "loaded"), [(37, 20), (100, 100), (1, 1), (70_000, 70_000)])
-@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
 def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(tmp_path, scenario, total, loaded, equal):
     detail = measured(tmp_path, scenario, "AccuracyOnly", total, loaded, equal)
     draws = draws_of(detail, total, loaded, None)
     answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
-    wanted = order.accuracy(scenario, detail.all("loaded_qsl_set"), equal, rules.load().seeds["sample_index_rng_seed"], draws)
-    assert sorted(answers.indices) == list(range(total))
+    seed, each = rules.load().seeds["sample_index_rng_seed"], counts.each(detail, scenario)
+    wanted = order.accuracy(scenario, detail.all("loaded_qsl_set"), equal, seed, draws, each)
+    assert sorted(set(answers.indices)) == list(range(total))
+    assert len(answers.indices) == sum(-(-len(counts.own(one, detail, scenario)) // each) * each for one in detail.all("loaded_qsl_set"))
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
 
 

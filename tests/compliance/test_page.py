@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from compliance import audit, page
+from compliance.audit import Audit
 from compliance.check import Check, Fault, Outcome, judge, manual, not_applicable
 from harness import cli
 from harness.errors import UsageError
@@ -47,7 +48,7 @@ class Reader(HTMLParser):
 
 
 def render(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> str:
-    return page.render(directory, level, checks, WHEN)
+    return page.render(directory, level, Audit("v6.1", (), tuple(checks)), WHEN)
 
 
 def read(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> Reader:
@@ -74,7 +75,7 @@ def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
     text = read(ALL).text
     for part in ("TWO", "ONE", "logs/detail.txt:48", "measure again", "The three seeds are those of the round", "seeds_check"):
         assert part in text
-    assert "Level quick does not hold: 1 of 5 checks fail" in text and "runs/a" in text and "2026-08-20 12:00 UTC" in text
+    assert "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text and "runs/a" in text and "2026-08-20 12:00 UTC" in text
 
 
 def test_failures_stand_before_what_people_judge_and_that_before_what_holds() -> None:
@@ -101,9 +102,9 @@ def test_what_holds_and_what_does_not_apply_is_folded() -> None:
 
 def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
     text = read([GOOD, LATER]).text
-    assert "Level quick holds" in text and "quick holds" in text.replace("  ", " ")
-    assert "of this level itself minimum duration setting" in text
-    assert "Level valid does not hold: 1 of 2 checks fail" in read([GOOD, LATER], "valid").text
+    assert "Level quick of v6.1 holds" in text and "quick holds" in text.replace("  ", " ")
+    assert "of this level itself: minimum duration setting" in text
+    assert "Level valid of v6.1 does not hold: 1 of 2 checks fails" in read([GOOD, LATER], "valid").text
 
 
 def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
@@ -201,7 +202,10 @@ def test_the_page_is_made_for_light_dark_and_paper() -> None:
 def test_the_flag_writes_the_page_beside_what_is_printed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "page.html"
     assert cli.main(["audit", str(run), "--html", str(file)]) == 0
-    assert "PASS" in capsys.readouterr().out and "Level quick holds" in Reader(file.read_text()).text
+    assert (
+        "PASS" in capsys.readouterr().out
+        and "Level quick of v6.1 holds; 1 finding is for a person to judge" in Reader(file.read_text()).text
+    )
 
 
 def test_the_flag_goes_with_json_and_keeps_the_exit_code(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,6 +221,28 @@ def test_a_file_that_cannot_be_written_is_a_usage_error(run: Path, tmp_path: Pat
     assert cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith(f"error: --html {tmp_path / where}: it cannot be written")
+
+
+def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, link = tmp_path / "mine.txt", tmp_path / "link.html"
+    mine.write_text("mine")
+    link.symlink_to(run / "record.json")
+    before = (run / "record.json").read_bytes()
+    for target, why in ((mine, "no page of an audit"), (link, "lies in the audited directory"), (run / "new.html", "lies in the audited")):
+        assert cli.main(["audit", str(run), "--html", str(target)]) == 2
+        assert why in capsys.readouterr().err
+    assert mine.read_text() == "mine" and (run / "record.json").read_bytes() == before and not (run / "new.html").exists()
+    for _ in range(2):  # a page of an earlier audit may go
+        assert cli.main(["audit", str(run), "--html", str(tmp_path / "page.html")]) == 0
+
+
+def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
+    found = audit.examine(run)
+    (claim,) = found.claims
+    assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == ("bert-tiny", "bert-99", "Offline", "VALID")
+    assert claim.figure.endswith(" samples/s") and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
 
 
 def test_a_name_that_is_no_utf_8_can_be_written(run: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from scipy.stats import binom
 
-from compliance import metadata, rules, user_conf, validity
+from compliance import early_stopping, metadata, rules, user_conf
 
 V61 = rules.load("v6.1")
 
@@ -64,13 +64,13 @@ def test_what_the_harness_reads_is_there() -> None:
 
 @pytest.mark.parametrize(("percentile", "least"), [(0.9, 64), (0.99, 662), (0.999, 6636)])
 def test_early_stopping_needs_so_many_queries(percentile: float, least: int) -> None:
-    assert validity.discards(least - 1, percentile, V61) is None
-    assert validity.discards(least, percentile, V61) == 0
+    assert early_stopping.discards(least - 1, percentile, V61) is None
+    assert early_stopping.discards(least, percentile, V61) == 0
 
 
 @given(st.integers(1, 20_000), st.sampled_from([0.9, 0.99]))
 def test_early_stopping_discards_as_many_as_the_binomial_allows(queries: int, percentile: float) -> None:
-    found = validity.discards(queries, percentile, V61)
+    found = early_stopping.discards(queries, percentile, V61)
     t = 1 if found is None else found + 1
     passing = [binom.cdf(k, queries, 1 - percentile) <= 0.01 * (1 + 1e-9) for k in (t, t + 1)]
     assert passing == ([False, False] if found is None else [True, False])

@@ -133,7 +133,9 @@ def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (),
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     for name in names or loadgen_test.applicable(performance, of):
-        _run(loadgen_test.compliance_job(name, performance, of, record["benchmark"]["official"]), worker)
+        job = loadgen_test.compliance_job(name, performance, of, record["benchmark"]["official"])
+        _run(job, worker)
+        _packed(job.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)
     return run
 

@@ -54,6 +54,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--sut", "keras3-jax"], "--sut keras3-jax: given twice"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
+        (["audit", "README.md"], "it is a file; an audit takes a directory"),
         (["audit", ".", "--level", "gold"], "--level gold: unknown; there are quick, valid"),
     ],
 )

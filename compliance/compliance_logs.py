@@ -1,0 +1,48 @@
+"""A compliance test's logs judged like the performance run's: what no log may say, whatever audit.config asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compliance import files, layout, recomputed, validity
+from compliance import trace as traces
+from compliance.check import Check, Fault
+from compliance.tree import Subject, Test
+
+_TRACE = "mlperf_log_trace.json.gz"
+_OF_LOG = (
+    "performance detail log",
+    "performance summary",
+    "performance errors",
+    "counts",
+    "latencies",
+    "validity",
+    "duration",
+    "early stopping",
+)
+_OF_TRACE = ("trace samples", "trace figures", "trace times")
+
+
+def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
+    """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
+    as_run = replace(s, performance=replace(test, name="performance"))
+    yield from _of(as_run, layout.of_test(as_run.performance, as_run), _OF_LOG)
+    yield from _of(as_run, validity.checks(as_run), _OF_LOG)
+    raw = s.place.raw(test.name)
+    if raw is None or s.trace is None:
+        return
+    trace, fault = files.attempt(traces.read, raw / _TRACE)
+    if trace is None:
+        yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
+        return
+    yield from _of(as_run, recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))), _OF_TRACE)
+
+
+def _of(s: Subject, checks: list[Check], names: tuple[str, ...]) -> Iterator[Fault]:
+    return (
+        replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
+        for check in checks
+        if check.name in names
+        for fault in check.faults
+    )
