@@ -21,6 +21,8 @@ _MARK = ":::MLLOG "
 # No line LoadGen writes comes near: the longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 _MOST_PROBLEMS = 20
+TWICE = "stands there twice"
+"""How the problem of a sample with two answers ends."""
 # A file with so many is read no further: each takes time, and it says enough.
 _MOST_SEEN = 10_000
 # All others stand once in the log of one test.
@@ -167,11 +169,10 @@ def _lines(path: Path, problems: _Problems, most: int) -> Iterator[tuple[int, st
                 problems.note(f"line {number} lies behind the first {most >> 20} MiB, which are read: LoadGen's logs are smaller")
                 return
             if not raw.endswith(b"\n"):
-                problems.note(
-                    f"line {number} is cut: the file does not end with a line end"
-                    if len(raw) < _LONGEST_LINE
-                    else f"line {number} is longer than 64 MiB"
-                )
+                if len(raw) == _LONGEST_LINE:
+                    problems.note(f"line {number} is longer than {_LONGEST_LINE >> 20} MiB: the rest is not read")
+                    return
+                problems.note(f"line {number} is cut: the file does not end with a line end")
             if b"\0" in raw:
                 problems.note(f"line {number} holds a NUL byte: it is no text")
             try:
@@ -334,7 +335,7 @@ def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: _Pr
     order = np.argsort(every, kind="stable")
     again = np.sort(order[1:][every[order[1:]] == every[order[:-1]]])
     for row in again[:_MOST_PROBLEMS].tolist():
-        problems.note(f"line {numbers[row]}: qsl_idx {indices[row]} stands there twice")
+        problems.note(f"line {numbers[row]}: qsl_idx {indices[row]} {TWICE}")
 
 
 def _row(text: str) -> tuple[int, int, bytes] | None:

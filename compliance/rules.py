@@ -249,8 +249,7 @@ class Own:
 class ConfKey:
     """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf.
 
-    `default`: scenario (or "*") → the value in force where user.conf says none (loadgen/mlperf.conf, test_settings.h), if it is that of every
-    benchmark.
+    `default`: scenario (or "*") → the value in force where user.conf says none, if it is that of every benchmark (loadgen/mlperf.conf).
     """
 
     requested: Mapping[str, str]
