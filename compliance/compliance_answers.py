@@ -17,7 +17,7 @@ from compliance.scores import whole_log
 from compliance.tree import Subject, Test
 
 _LOG = "mlperf_log_accuracy.json"
-_FIX = "./run.sh comply RUN_DIR --again runs it anew"
+_FIX = "run the compliance test anew: ./run.sh comply RUN_DIR --again"
 _TOKEN_BYTES = 4
 
 

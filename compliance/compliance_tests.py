@@ -13,7 +13,7 @@ from compliance.rules import ComplianceTest
 from compliance.tree import Subject, Test
 
 _FILES = "put there what the layout asks for, and nothing else; ./run.sh comply writes it"
-_FIX = "./run.sh comply RUN_DIR --again runs it anew"
+_FIX = "run the compliance test anew: ./run.sh comply RUN_DIR --again"
 # As in the performance run, whatever audit.config says.
 _SAME_LOADGEN = ("loadgen_version", "loadgen_build_date_utc", "loadgen_git_status_message", "loadgen_file_sha1", "sut_name", "qsl_name")
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")

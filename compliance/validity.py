@@ -21,7 +21,7 @@ _IDLE, _IDLE_NS = 0.1, 1e5
 _LOOSE, _LOOSE_S = 0.05, 10.0
 # Of two dates of whole milliseconds.
 _CALENDAR_NS = 2e6
-FIX_VALID = "run it with --mode valid"
+FIX_VALID = "measure at the settings of the round: --mode valid"
 _AGAIN = "measure again: the figures are not of one unchanged run"
 
 

@@ -24,7 +24,7 @@ from sut.registry import SUTS
 
 _OWN = " (--python)"
 _BLOCK = 1 << 24
-_QUICK = "a quick run: this shows that the compliance tests run and what they find, and proves nothing about validity"
+_QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 
 
 def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit
+from compliance import audit, rules
 from compliance.check import Outcome
 from tests.compliance import tree
 from tests.compliance.mutations import (
@@ -535,7 +535,9 @@ def _lower_case(run: Path) -> None:
 
 def _submitted_trace(run: Path) -> None:
     folder = scenario_folder(run) / "performance" / "run_1"
-    (folder / "mlperf_log_trace.json").write_bytes(gzip.decompress(_trace(run).read_bytes()))
+    content = gzip.decompress(_trace(run).read_bytes())
+    assert len(content) <= rules.load().layout.largest_file_bytes, "no submission may hold a trace of that size"
+    (folder / "mlperf_log_trace.json").write_bytes(content)
 
 
 def _commented(run: Path) -> None:
