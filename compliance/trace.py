@@ -30,7 +30,7 @@ _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
 
 @dataclass(frozen=True)
 class Trace:
-    """By sample number, int64 [n].
+    """By sample number, int64 [n]; numbers of samples and queries int32 where they fit.
 
     Attributes:
         sha256: of the file's content, unpacked.
@@ -79,14 +79,20 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
+    columns = [_compact(np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)])) for n in range(6)]
     del parts
     if (columns[1][1:] < columns[1][:-1]).any():
         order = np.argsort(columns[1], kind="stable")
         columns = [column[order] for column in columns]
-    start_ns, sequence, query, index, delay_ns, latency_ns = columns
+    sequence, query, index = columns[1:4]
+    start_ns, delay_ns, latency_ns = (columns[n].astype(np.int64, copy=False) for n in (0, 4, 5))  # which sums are made of
     first = np.concatenate([np.empty(0, np.int64), *tokens])
     return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, delay_ns, first, ready_ns, tuple(problems))
+
+
+def _compact(column: np.ndarray) -> np.ndarray:
+    """Of half the size where it fits: a million samples are to be audited in 300 MB."""
+    return column.astype(np.int32) if column.size == 0 or column.max() < 1 << 31 else column
 
 
 def _numbers(found: list[tuple[bytes, ...]]) -> np.ndarray:
