@@ -12,6 +12,7 @@ from typing import Any
 
 from compliance import (
     compliance_tests,
+    counts,
     evidence,
     files,
     inferred,
@@ -55,6 +56,9 @@ _OF_LOGS = (
     official.checks,
     compliance_tests.checks,
 )
+
+# The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
+_OF_TOKENS = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
 
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
 # Far more than anybody submits.
@@ -156,11 +160,6 @@ def of_level(checks: Sequence[Check], level: str) -> list[Check]:
 def holds(checks: Sequence[Check]) -> bool:
     """No check fails, and there is one that passes."""
     return all(c.outcome is not Outcome.FAIL for c in checks) and any(c.outcome is Outcome.PASS for c in checks)
-
-
-def granted(directory: Path) -> tuple[str, ...]:
-    """The levels that hold, the lowest first."""
-    return levels_held(every(directory))
 
 
 def levels_held(checks: Sequence[Check]) -> tuple[str, ...]:
@@ -273,7 +272,8 @@ def _of_place(place: tree.Place, chosen: rules.Rules, claims: list[Claim]) -> li
 
 def _judged(subject: tree.Subject, told: Claim, claims: list[Claim]) -> list[Check]:
     d, metric = subject.performance.detail, subject.rules.scenarios[subject.place.scenario].metric
-    figure = f"{shown(d.get(metric.key))} {metric.unit}" if metric.key in d.values else ""
+    of_tokens = _OF_TOKENS.get(subject.scenario, metric.key) if counts.tokens(d) else metric.key
+    figure = f"{shown(d.get(of_tokens))} {metric.unit if of_tokens == metric.key else 'tokens/s'}" if of_tokens in d.values else ""
     keys = {"verdict": "result_validity", "tested": "test_datetime", "began": "power_begin", "logged": "effective_scenario"}
     texts = {name: shown(d.get(key, "")) for name, key in keys.items()}
     claims.append(replace(told, official=shown(subject.official or ""), figure=figure, **texts))
@@ -303,18 +303,18 @@ def recorded_round(directory: Path) -> str | None:
 
 
 def _nothing(directory: Path, chosen: rules.Rules) -> Check:
-    divisions = "/, ".join(chosen.layout.divisions)
+    divisions = " or ".join(f"{name}/" for name in chosen.layout.divisions)
     template = chosen.layout.scenario.format(system="<system>", benchmark="<benchmark>", scenario="<scenario>")
     unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
     if (directory / "results").is_dir():
-        above = f"it holds results/: give the folder above {divisions}/ which it lies in"
+        above = f"it holds results/, as a submitter's folder does: give the folder that holds {divisions}"
         return Check("submission tree", Outcome.FAIL, f"none in {plain(directory.name)}", rule_ids=("A1",), fix=above)
     if links := _links(directory, chosen):
         return judge("submission tree", links, "", source="A1", fix=_COPY)
     return Check(
         "submission tree",
         Outcome.FAIL,
-        f"none in {plain(directory.name)}: looked for <division>/<submitter>/{template} with a division of {divisions}/",
+        f"none in {plain(directory.name)}: looked for <division>/<submitter>/{template} below {divisions}",
         rule_ids=("A1",),
         fix="the run did not finish: repeat its command, which goes on where it stopped"
         if unfinished

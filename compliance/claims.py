@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compliance import files
+from compliance import counts, files
 from compliance.check import Check, Fault, differs, judge, not_applicable, shown
 from compliance.tree import Subject, Test, measurements_file
 
@@ -129,12 +129,9 @@ def _measurements(s: Subject) -> Iterator[Fault]:
         yield differs("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
 
 
-def samples(test: Test) -> float | None:
-    """What LoadGen issued, by the log; None: it does not say. (Under equal issue more than effective_samples_per_query.)"""
-    if test.name == "accuracy":
-        return test.detail.number("effective_accuracy_sample_count")
-    queries, each = (test.detail.number(key) for key in ("result_query_count", "generated_samples_per_query"))
-    return None if queries is None or each is None else queries * each
+def issued_samples(test: Test, scenario: str) -> float | None:
+    """By the log; None: it does not say."""
+    return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
 
 
 def _outcome(test: Test, s: Subject) -> Iterator[Fault]:
@@ -142,7 +139,7 @@ def _outcome(test: Test, s: Subject) -> Iterator[Fault]:
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
-    answered, issued = outcome.get("answered"), samples(test)
+    answered, issued = outcome.get("answered"), issued_samples(test, s.scenario)
     count = answered.get("samples") if isinstance(answered, dict) else None
     if issued is not None and count != issued:
         yield differs(f"{test.name}: answered.samples", repr(count), f"{issued:.0f}", "LoadGen issued", file=file)

@@ -76,7 +76,7 @@ def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
 
 def _hash(test: Test, rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Check:
     """E2 of this log too: the submitted one is the raw one, or its head and tail with the hash of it all in accuracy.txt."""
-    where = {"level": "submission", "source": "E2", "file": s.place.show(submitted)}
+    where = {"level": "submission", "source": "E2", "file": s.place.show(submitted), "fix": _FIX}
     return judge(f"{test.name} hash", _cut(rule, whole, submitted, s), "the submitted log of answers is the raw one", **where)
 
 
@@ -174,7 +174,7 @@ def _answers(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> l
         return [manual(f"{test.name} answers", why, source="G1", **where)]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     if answers is None:
-        return [judge(f"{test.name} answers", [f"the accuracy run: {fault}"], "", source="G1", **where)]
+        return [judge(f"{test.name} answers", [f"the accuracy run: {fault}"], "", source="G1", **where, fix="measure the accuracy again")]
     compared = sampled.compare(found.rows, answers.payloads)
     said = stated(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, s)
     first = _compared(compared, answers.payloads, test, s, said, where)

@@ -27,8 +27,8 @@ _OF_TRACE = ("trace samples", "trace figures", "trace times")
 def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
     """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
     as_run = replace(s, performance=replace(test, name="performance"))
-    yield from _of(as_run, layout.of_test(as_run.performance, as_run), _OF_LOG)
-    yield from _of(as_run, validity.checks(as_run), _OF_LOG)
+    yield from _of(layout.of_test(as_run.performance, as_run), _OF_LOG)
+    yield from _of(validity.checks(as_run), _OF_LOG)
     raw = s.place.raw(test.name)
     if raw is None or s.trace is None:
         return
@@ -36,10 +36,10 @@ def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(as_run, recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))), _OF_TRACE)
+    yield from _of(recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))), _OF_TRACE)
 
 
-def _of(s: Subject, checks: list[Check], names: tuple[str, ...]) -> Iterator[Fault]:
+def _of(checks: list[Check], names: tuple[str, ...]) -> Iterator[Fault]:
     return (
         replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
         for check in checks

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from compliance.check import Fault
-from compliance.entries import close, of_entry
+from compliance.entries import DIGITS, close, of_entry
 from compliance.logs import Detail
 
-_DIGITS = 1.1e-5
 Faults = Iterator[Fault | str]
 
 
@@ -26,7 +25,7 @@ def faults(d: Detail, scenario: str, percentile: float) -> Faults:
     }
     for key, value in fixed.items():
         found = d.number(f"effective_{key}")
-        if found is None or value is None or not close(found, value, _DIGITS):
+        if found is None or value is None or not close(found, value, DIGITS):
             yield of_entry(d, f"effective_{key}", value if value is None else f"{value:g}", f"{scenario} has")
     yield from _BY_SCENARIO[scenario](d)
 
@@ -53,7 +52,7 @@ def _offline(d: Detail) -> Faults:
         return
     rate, duration_ms, least, target, samples, queries, least_samples = found
     want = max(least, int(1.1 * duration_ms / 1e3 * rate))
-    if abs(samples - want) > 1 + _DIGITS * want or not close(rate, target, _DIGITS):
+    if abs(samples - want) > 1 + DIGITS * want or not close(rate, target, DIGITS):
         text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {want} at {rate}"
         yield Fault(text, f"{want} at {rate}", f"{samples} at {target}", line=d.line("effective_samples_per_query"))
     if queries != 1 or least_samples != samples:
@@ -117,7 +116,7 @@ def _stream(d: Detail, name: str, scenario: str) -> dict[str, float] | str:
 
 def _rate(d: Detail, found: Mapping[str, float], name: str) -> Faults:
     rate = 1e9 / found[f"requested_{name}_expected_latency_ns"]
-    if not close(found["effective_target_qps"], rate, 2 * _DIGITS):
+    if not close(found["effective_target_qps"], rate, 2 * DIGITS):
         yield of_entry(d, "effective_target_qps", f"{rate:.6g}", "the expected latency makes")
     yield from _percentile(d, name)
 

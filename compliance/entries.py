@@ -7,6 +7,9 @@ from typing import Any
 from compliance.check import Fault, differs, shown
 from compliance.logs import Detail
 
+DIGITS = 1.1e-5
+"""Relative: LoadGen logs floats with six significant digits."""
+
 
 def of_entry(d: Detail, key: str, want: Any, who: str) -> Fault:
     """Of one entry of the detail log."""

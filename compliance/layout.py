@@ -102,7 +102,7 @@ def _extra(s: Subject) -> Iterator[Fault | str]:
     layout, folder = s.rules.layout, s.place.folder
     wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
     wanted |= {parent for path in wanted for parent in path.parents}
-    for root in dict.fromkeys((folder, s.place.measurements)):
+    for root in dict.fromkeys((folder, s.place.measurements, s.place.compliance)):
         for path in files.under(root):
             if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries):
                 yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))

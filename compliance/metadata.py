@@ -123,7 +123,8 @@ def _mapping(s: Subject, file: str) -> Iterator[Fault | str]:
         yield from _schema(s, s.mapping, "model_mapping", file)
     if s.official not in known:
         names, official = ", ".join(known), shown(s.official)
-        text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and not mapped to one"
+        none = "not mapped to one" if s.place.division == "open" else f"{s.place.division} heeds no mapping"
+        text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and {none}"
         yield Fault(f"{text}; {s.rules.round} has {names}", f"one of {names}", official)
 
 
@@ -132,10 +133,17 @@ def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
     if s.place.division == "open":
         why = "the open division does not ask for it"
         return [
-            not_applicable(name, why, source=source) for name, source in (("retraining", "F7"), ("calibration", "F7"), ("network", "F8"))
+            not_applicable(name, why, source=source, level="submission")
+            for name, source in (("retraining", "F7"), ("calibration", "F7"), ("network", "F8"))
         ]
     network = judge(
-        "network", _network(s), "as the division wants it", source="F8", file=system, fix="submit to the division it was measured for"
+        "network",
+        _network(s),
+        "as the division wants it",
+        source="F8",
+        level="submission",
+        file=system,
+        fix="submit to the division it was measured for",
     )
     return [_retraining(s, measured), _calibration(s), network]
 
@@ -143,7 +151,7 @@ def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
 def _retraining(s: Subject, file: str) -> Check:
     stated = (s.measurements or {}).get("retraining")
     words = [str(word).strip().rstrip(".").lower() for word in (stated if isinstance(stated, list) else [stated])]
-    where = {"source": "F7", "file": file, "fix": "submit what was retrained to the open division"}
+    where = {"level": "submission", "source": "F7", "file": file, "fix": "submit what was retrained to the open division"}
     if s.measurements is None or all(word in _NOT_RETRAINED for word in words):
         return judge("retraining", [] if s.measurements is not None else [f"{file} does not tell"], f"{shown(stated)}", **where)
     return manual(
@@ -155,6 +163,7 @@ def _calibration(s: Subject) -> Check:
     """A model may be calibrated without it only where nothing was quantised, which nobody but a person can tell."""
     there = [name for name in _CALIBRATION if _says_something(s.place.submitter_folder / name)]
     where = {
+        "level": "submission",
         "source": "F7",
         "file": s.place.show(s.place.submitter_folder),
         "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",

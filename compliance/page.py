@@ -98,9 +98,8 @@ def _levels(every: Sequence[Check]) -> str:
         failed = [c.name for c in audit.of_level(every, level) if c.outcome is Outcome.FAIL]
         own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
         word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
-        why = (
-            f"{len(failed)} fail" + (f", of this level itself: {_some(own)}" if own and level != audit.LEVELS[0] else "") if failed else ""
-        )
+        count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
+        why = count + (f", of this level itself: {_some(own)}" if own and level != audit.LEVELS[0] else "")
         rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 

@@ -16,7 +16,7 @@ from compliance.tree import TESTS, Subject, Test
 
 _BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
 _OWN = "put the run's own file there, or measure again"
-_TREE = "the submitted log was changed after the run: put the one of raw/ there"
+_TREE = "log and raw log must be the same: put the one of raw/ there, or, where that is missing or changed, measure again"
 _JOB = "raw/performance/job.json"
 # Between time zones and UTC; between the clocks of one machine over hours; and far more than any test takes.
 _ZONE, _CLOCKS, _LONGEST_MS = timedelta(minutes=15), timedelta(minutes=2), 1e11
@@ -224,7 +224,7 @@ def _trace(s: Subject) -> Check:
 
 def _small_trace(s: Subject) -> Fault | None:
     """Why there would have been room for the trace that was not written: its size follows from the samples, which were foreseen."""
-    own, issued, mode = s.rules.own, claims.samples(s.performance), str(s.recorded("mode"))
+    own, issued, mode = s.rules.own, claims.issued_samples(s.performance, s.scenario), str(s.recorded("mode"))
     if issued is None or s.place.scenario not in own.trace_sample_bytes:
         return None
     if mode not in own.trace_bytes or (s.performance.detail.number("requested_min_query_count") or 0) > 1:  # which a quick run asks for

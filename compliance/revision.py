@@ -44,7 +44,7 @@ def _loadgen(test: Test, s: Subject) -> Check:
         file=s.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=f"measure with {s.rules.wheel}",
     )
-    tagged = "commit and files are those of a tag of mlcommons/inference, being not the wheel's: compare with the tag"
+    tagged = "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference: compare with the tag"
     return doubted(s, made, _altered(test, s.rules), _other_revision(test, s.rules), tagged)
 
 

@@ -59,6 +59,7 @@ class Benchmark:
         latency_ns: scenario → what its 99th percentile may be at most.
         token_latency_ns: scenario → the same of `ttft` and `tpot`.
         by_scenario: scenario → fields that differ there.
+        scenario: scenario → fields of the round's Scenario that differ for this benchmark.
     """
 
     performance_sample_count: int
@@ -74,6 +75,7 @@ class Benchmark:
     latency_ns: Mapping[str, int] = field(default_factory=dict)
     token_latency_ns: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     by_scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, scenario: str) -> Benchmark:
         return replace(self, **self.by_scenario.get(scenario, {}))
@@ -311,6 +313,12 @@ class Rules:
     accuracy_most: Mapping[str, float]
     own: Own
 
+    def of(self, name: str) -> Rules:
+        """With what the benchmark a folder is named for has of its own, by no submitter's mapping: LoadGen is asked by that name."""
+        row = self.benchmarks.get(self.official(name, {}))
+        own = row.scenario if row else {}
+        return replace(self, scenarios={key: replace(s, **own.get(key, {})) for key, s in self.scenarios.items()}) if own else self
+
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
         """What a folder's name means, by the submitter's `mapping` too; else itself (configuration.py, get_mlperf_model)."""
         if name in self.benchmarks:
@@ -353,33 +361,33 @@ def _rules(d: dict[str, Any]) -> Rules:
     differences = loadgen.get("file_sha1_differences", {})
     scenarios = {name: _scenario(name, s) for name, s in d["scenario"].items()}
     return Rules(
-        d["round"],
-        d["seeds"],
-        loadgen["wheel"],
-        loadgen["versions"],
-        {version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
-        loadgen.get("draws_from_library", False),
-        loadgen.get("unlogged", {}),
-        scenarios,
-        {name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
-        d["alias"],
-        d["alias_part"],
-        d["accuracy_pattern"],
-        _made(Layout, d["layout"]),
-        _made(Truncation, d["truncation"]),
-        {name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
-        _made(EarlyStopping, d["early_stopping"]),
-        _made(Dates, d["dates"]),
-        {name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
-        {name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
-        _made(OutputLength, d["output_length"]),
-        _made(Repeats, d["repeats"]),
-        {key: _conf_key(c) for key, c in d["user_conf"].items()},
-        {name: tuple(keys) for name, keys in d["detail"].items()},
-        d["summary"],
-        d["scenario_summary"],
-        d["accuracy_most"],
-        _own(d["own"]),
+        round=d["round"],
+        seeds=d["seeds"],
+        wheel=loadgen["wheel"],
+        versions=loadgen["versions"],
+        file_sha1={version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
+        draws_from_library=loadgen.get("draws_from_library", False),
+        unlogged=loadgen.get("unlogged", {}),
+        scenarios=scenarios,
+        benchmarks={name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
+        aliases=d["alias"],
+        alias_parts=d["alias_part"],
+        accuracy_patterns=d["accuracy_pattern"],
+        layout=_made(Layout, d["layout"]),
+        truncation=_made(Truncation, d["truncation"]),
+        evidence={name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
+        early_stopping=_made(EarlyStopping, d["early_stopping"]),
+        dates=_made(Dates, d["dates"]),
+        compliance_tests={name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
+        scored_tests={name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
+        output_length=_made(OutputLength, d["output_length"]),
+        repeats=_made(Repeats, d["repeats"]),
+        user_conf={key: _conf_key(c) for key, c in d["user_conf"].items()},
+        detail_keys={name: tuple(keys) for name, keys in d["detail"].items()},
+        summary_labels=d["summary"],
+        scenario_labels=d["scenario_summary"],
+        accuracy_most=d["accuracy_most"],
+        own=_own(d["own"]),
     )
 
 

@@ -11,12 +11,10 @@ import numpy as np
 
 from compliance import counts, schedule, user_conf
 from compliance.check import Fault
-from compliance.entries import close, of_entry
+from compliance.entries import DIGITS, close, of_entry
 from compliance.ladders import FIRST_TOKENS, LATER_TOKENS, SAMPLES, Ladder, limited
 from compliance.logs import Detail
 from compliance.tree import Subject
-
-_DIGITS = 1.1e-5
 
 
 def over(d: Detail, ladder: Ladder) -> tuple[int, int] | None:
@@ -61,7 +59,7 @@ def figures(d: Detail) -> Iterator[Fault | str]:
     if queries > 1 and scheduled > 0 and least >= 0 and most >= 0:
         last_s = (queries - 1) / scheduled
         slowest, fastest = ((queries - 1) / (last_s + ns / 1e9) for ns in (most, least))
-        if not slowest * (1 - 2 * _DIGITS) <= completed <= fastest * (1 + 2 * _DIGITS):
+        if not slowest * (1 - 2 * DIGITS) <= completed <= fastest * (1 + 2 * DIGITS):
             yield of_entry(d, "result_completed_samples_per_sec", f"{slowest:.6g} to {fastest:.6g}", "schedule and latencies make it")
     limit = d.number("effective_target_latency_ns")
     if limit is not None:
@@ -83,7 +81,7 @@ def _tokens(d: Detail, queries: float, completed: float) -> Iterator[Fault | str
         yield "a rate of tokens is missing"
         return
     first, second = rate * (queries - 1) / completed, by_latency * mean * queries
-    if not close(first, second, 4 * _DIGITS):
+    if not close(first, second, 4 * DIGITS):
         text = f"result_completed_tokens_per_second makes {first:.6g} tokens, result_token_throughput {second:.6g}"
         yield Fault(text, f"{second:.6g}", f"{first:.6g}", line=d.line("result_completed_tokens_per_second"))
 
@@ -111,11 +109,11 @@ def generated(s: Subject) -> Iterator[Fault | str]:
         return
     if wanted is None:
         want = max(d.number("effective_min_query_count") or 0, asked[0] * (d.number("effective_min_duration_ms") or 0) / 1e3)
-        if not close(count, want, 6 * max(want, 1) ** -0.5 + _DIGITS):  # six standard deviations of as many arrivals
+        if not close(count, want, 6 * max(want, 1) ** -0.5 + DIGITS):  # six standard deviations of as many arrivals
             yield of_entry(d, "generated_query_count", f"about {want:.6g}", "rate and duration make")
         return
     want = len(wanted) - 1
-    slack = 0.0 if asked[1] else 10 + _DIGITS * want
+    slack = 0.0 if asked[1] else 10 + DIGITS * want
     if abs(count - want) > slack:
         yield of_entry(d, "generated_query_count", want, "the seed, the rate and the duration make")
     # Another logarithm may round the last bit otherwise: a nanosecond or two.

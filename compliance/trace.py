@@ -79,13 +79,13 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    columns = [_compact(np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)])) for n in range(6)]
+    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
     del parts
+    columns[1:4] = map(_compact, columns[1:4])
     if (columns[1][1:] < columns[1][:-1]).any():
         order = np.argsort(columns[1], kind="stable")
         columns = [column[order] for column in columns]
-    sequence, query, index = columns[1:4]
-    start_ns, delay_ns, latency_ns = (columns[n].astype(np.int64, copy=False) for n in (0, 4, 5))  # which sums are made of
+    start_ns, sequence, query, index, delay_ns, latency_ns = columns
     first = np.concatenate([np.empty(0, np.int64), *tokens])
     return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, delay_ns, first, ready_ns, tuple(problems))
 

@@ -13,13 +13,12 @@ import numpy as np
 from compliance import counts, server
 from compliance.check import Fault, differs
 from compliance.early_stopping import discards, estimates
-from compliance.entries import of_entry
+from compliance.entries import DIGITS, of_entry
 from compliance.ladders import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, Ladder
 from compliance.logs import Detail
 from compliance.trace import Trace
 from compliance.tree import Subject
 
-_DIGITS = 1.1e-5
 Faults = Iterator[Fault | str]
 
 
@@ -74,7 +73,7 @@ def _sum(values: np.ndarray) -> int:
 
 def _between(d: Detail, key: str, least: float, most: float) -> Faults:
     found = d.number(key) or 0
-    if not least * (1 - _DIGITS) <= found <= most * (1 + _DIGITS):
+    if not least * (1 - DIGITS) <= found <= most * (1 + DIGITS):
         yield differs(key, d.get(key), f"{most:.6g}", "the trace makes", line=d.line(key))
 
 
@@ -114,7 +113,7 @@ def _server(trace: Trace, d: Detail) -> Faults:
     completed, overhead = (d.number(key) for key in keys)
     if counts.tokens(d) and completed is not None and issued > 0:
         tokens = completed * done / 1e9
-        if overhead is None or abs(overhead - tokens * 1e9 / issued) > 2 * _DIGITS * overhead:
+        if overhead is None or abs(overhead - tokens * 1e9 / issued) > 2 * DIGITS * overhead:
             yield of_entry(d, keys[1], f"{tokens * 1e9 / issued:.6g}", f"the trace and {keys[0]} make")
 
 
@@ -158,7 +157,7 @@ def _scheduled(s: Subject, trace: Trace, ends: np.ndarray) -> Faults:
         yield Fault(f"the trace shows {len(found)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(found)))
     else:
         # Another logarithm may round the last bit otherwise: a nanosecond.
-        allowed = 1 if asked[1] else 1 + np.diff(due[: len(found)]) * _DIGITS
+        allowed = 1 if asked[1] else 1 + np.diff(due[: len(found)]) * DIGITS
         odd = np.flatnonzero(np.abs(np.diff(found) - np.diff(due[: len(found)])) > allowed)
         if odd.size:
             at = int(odd[0]) + 1

@@ -162,6 +162,7 @@ def folders(path: Path) -> list[Path]:
 
 def read(place: Place, rules: Rules) -> Subject:
     faults: dict[str, str] = {}
+    rules = rules.of(place.benchmark)
 
     def take(reader: Callable[[Path], T], path: Path) -> T | None:
         value, fault = files.attempt(reader, path)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compliance.check import Check, Fault, judge, manual, shown
-from compliance.entries import close
+from compliance.entries import DIGITS, close
 from compliance.tree import Subject
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -74,7 +74,7 @@ def asked(s: Subject, key: str) -> tuple[float, bool] | None:
     if logged is None or not 0 < logged < 1e18:
         return None
     found = stated(parse(s.performance.user_conf or ""), key, s)
-    if found is not None and close(found[1] * rule.factor, logged, 1.1e-5):
+    if found is not None and close(found[1] * rule.factor, logged, DIGITS):
         return found[1] * rule.factor, True
     return logged, float(f"{logged:.5g}") == logged
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from compliance import accuracy
 from compliance.accuracy import Accuracy, Arrays
+from compliance.ladders import QUERIES, SAMPLES
 from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
 from compliance.sampled import Compared, Row, Sampled, end_tokens, variants
@@ -67,7 +68,8 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
     """None: a figure is missing. Where there are too few queries for early stopping's estimate the plain percentile stands for it."""
     metric = rules.scenarios[scenario].metric
     valid = all(d.get("result_validity") == "VALID" for d in (performance, test))
-    for key in (metric.key, f"result_{rules.scenarios[scenario].percentile:.2f}_percentile_latency_ns"):
+    ladder, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
+    for key in (metric.key,) if metric.higher_is_better else (metric.key, ladder.percentile.format(share)):
         reference, found = performance.number(key), test.number(key)
         if not reference or not found or reference <= 0 or found <= 0 or rule.tolerance is None:
             continue

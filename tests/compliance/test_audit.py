@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, layout, metadata, rules, tree
+from compliance import audit, layout, metadata, rules, tree, validity
 from compliance.check import Check, Outcome
-from compliance.logs import Line
+from compliance.logs import Detail, Line
 from tests.compliance import conftest
 from tests.compliance import tree as runs
 
@@ -44,7 +44,7 @@ def outcomes(checks: list[Check]) -> dict[str, Outcome]:
 @pytest.mark.parametrize("kind", conftest.KINDS)
 def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
     assert not failed(audit.audit(measured(kind)))
-    assert audit.granted(measured(kind)) == ("quick",)
+    assert audit.levels_held(audit.every(measured(kind))) == ("quick",)
     at_valid = audit.audit(measured(kind), "valid")
     assert [c.name for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum duration setting", "measured duration"]
 
@@ -55,13 +55,13 @@ def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], ki
     short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
     monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
     assert not failed(audit.audit(measured(kind), "valid"))
-    assert audit.granted(measured(kind)) == ("quick", "valid")
+    assert audit.levels_held(audit.every(measured(kind))) == ("quick", "valid")
 
 
 def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> None:
     run = runs.build(tmp_path / "slow", "SingleStream", "predict", latency_ms=10.0)
     found = outcomes(audit.audit(run, "valid"))
-    assert audit.granted(run) == ("quick",)
+    assert audit.levels_held(audit.every(run)) == ("quick",)
     assert found["validity"] is found["early stopping"] is Outcome.PASS
     assert found["LoadGen's verdict"] is Outcome.FAIL
 
@@ -157,7 +157,7 @@ def test_where_no_tree_is_one_check_says_what_was_looked_for(tmp_path: Path, con
         (directory / ("raw" if content == "an unfinished run" else "other")).mkdir(parents=True)
     (check,) = audit.audit(directory)
     assert check.outcome is Outcome.FAIL and "open/" in check.detail and check.fix
-    assert not audit.holds([check]) and audit.granted(directory) == ()
+    assert not audit.holds([check]) and audit.levels_held(audit.every(directory)) == ()
 
 
 def test_a_directory_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
@@ -234,3 +234,16 @@ def test_a_line_is_outcome_name_and_detail() -> None:
 )
 def test_a_rate_that_happens_to_be_whole_is_the_same_in_both_logs(text: str, value: object, same: bool) -> None:
     assert layout._same(text, value) is same
+
+
+@pytest.mark.parametrize(("every_ms", "faults"), [(300.0, 0), (500.0, 1)])
+def test_of_two_queries_the_first_may_be_the_long_one(every_ms: float, faults: int) -> None:
+    """300 ms and 100 ms: from the first issue to the last 300 ms pass, and the mean is 200."""
+    values = {
+        "result_query_count": 2,
+        "result_mean_latency_ns": 200_000_000,
+        "result_min_latency_ns": 100_000_000,
+        "result_qps_without_loadgen_overhead": 5,
+        "result_qps_with_loadgen_overhead": 1e3 / every_ms,
+    }
+    assert len(list(validity._single_stream(Detail(values, {}, (), (), ())))) == faults

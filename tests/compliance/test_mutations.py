@@ -521,7 +521,7 @@ def test_the_audit_sees_that(run: Path, mutation: Mutation) -> None:
     found = {c.name: c for c in audit.audit(run, mutation.level)}
     assert found[mutation.check].outcome is Outcome.FAIL, "\n".join(c.line() for c in found.values() if c.outcome is not Outcome.PASS)
     assert not audit.holds(list(found.values()))
-    assert mutation.level not in audit.granted(run)
+    assert mutation.level not in audit.levels_held(audit.every(run))
 
 
 def _trace(run: Path) -> Path:
@@ -590,7 +590,7 @@ def test_the_audit_does_not_mind_that(run: Path, mutation: Mutation) -> None:
     mutation.do(run)
     found = audit.audit(run)
     assert audit.holds(found), "\n".join(c.line() for c in found if c.outcome is Outcome.FAIL)
-    assert audit.granted(run) == ("quick",)
+    assert audit.levels_held(audit.every(run)) == ("quick",)
 
 
 def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:

@@ -54,6 +54,14 @@ def test_what_is_missing_among_the_measurements_is_named(v51_tree: Path) -> None
     assert "measurements/" in found(v51_tree, "v5.1")["files complete"].detail
 
 
+def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> None:
+    measurements = next(v51_tree.rglob("measurements/*/*/*/user.conf")).parent
+    folder = Path(str(measurements).replace("measurements", "compliance")) / "TEST99"
+    folder.mkdir(parents=True)
+    (folder / "stray.bin").write_bytes(b"x")
+    assert "TEST99/stray.bin does not belong there" in found(v51_tree, "v5.1")["no other files"].detail
+
+
 def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
     """As 5.1.2 logs it: no effective_accuracy_sample_count, and a loaded set drawn from the whole library of 37."""
     entry = {"time_ms": 0.0, "metadata": {"is_error": False, "is_warning": False}}
