@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -63,6 +64,8 @@ _OF_TOKENS = {"Offline": "result_tokens_per_second", "Server": "result_completed
 _COPY = "put the folder itself there: cp -rL copies what links lead to"
 # Far more than anybody submits.
 _MOST_PLACES = 2000
+# bert-99 and bert-99.9 are one model: a run that reaches the higher target is submitted for both.
+_ACCURACY = re.compile(r"-9\d(\.\d)?$")
 
 
 @dataclass(frozen=True)
@@ -242,15 +245,21 @@ def _strays(found: Sequence[tree.Place], chosen: rules.Rules) -> Iterator[Fault 
 
 def _twice(claims: Sequence[Claim], chosen: rules.Rules) -> Iterator[Fault]:
     """An edge system infers a scenario from another's logs, once, beside them; nothing else has the logs of something else."""
-    runs: dict[tuple[str, str], list[Claim]] = {}
+    runs: dict[tuple[str, ...], list[Claim]] = {}
     for claim in claims:
         if claim.tested and claim.began:
             runs.setdefault((claim.tested, claim.began), []).append(claim)
-    for (tested, _), same in runs.items():
-        own = [c for c in same if c.scenario in chosen.scenarios and chosen.scenarios[c.scenario].logged_as == c.logged]
-        if len(same) > 1 and (len(own) > 1 or len({(c.division, c.submitter, c.system, c.benchmark) for c in same}) > 1):
+        if claim.tested and claim.figure:  # the same number to the last digit, on the same day
+            runs.setdefault((claim.tested[:10], claim.figure, claim.logged), []).append(claim)
+    told: set[str] = set()
+    for same in runs.values():
+        own = [c.benchmark for c in same if c.scenario in chosen.scenarios and chosen.scenarios[c.scenario].logged_as == c.logged]
+        models = {(c.division, c.submitter, c.system, _ACCURACY.sub("", c.benchmark)) for c in same}
+        if len(same) > 1 and (len(own) > len(set(own)) or len(models) > 1):
             places = " and ".join(c.place for c in same[:5])
-            yield Fault(f"{places} have the logs of one run, tested {tested}", "a run each", "one run", file=same[0].place)
+            if places not in told:
+                told.add(places)
+                yield Fault(f"{places} have the logs of one run, tested {same[0].tested}", "a run each", "one run", file=same[0].place)
 
 
 def _of_place(place: tree.Place, chosen: rules.Rules, claims: list[Claim]) -> list[Check]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from compliance import counts, files, logs, order, sampled, verification
+from compliance import counts, files, logs, official, order, sampled, verification
 from compliance.check import Check, judge, manual, not_applicable
 from compliance.provenance import is_sha256, no_reference
 from compliance.rules import ComplianceTest
@@ -66,10 +66,13 @@ def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
     hashes = [line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")]
     if len(hashes) != 1 or not is_sha256(hashes[0]):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
-    both = all((path.parent / f"{word}_accuracy.txt").is_file() for word in ("baseline", "compliance"))
-    if not both:  # with them a run that is not deterministic is judged by its accuracy
-        yield from stated(test, "verify_accuracy.txt", verification.PASS, s)
-    if test.detail.values and not rows.problems:
+    texts = [files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0] for word in ("baseline", "compliance")]
+    said = stated(test, "verify_accuracy.txt", verification.PASS, s)
+    if said and None not in texts and s.place.division != "open":  # one that is not deterministic is judged by its accuracy
+        yield from official.far_apart(s, texts)
+    elif None in texts:
+        yield from said
+    if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what is kept
         left = Sampled(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
         yield from _samples(left, test, s, whole=False)
 
@@ -281,6 +284,7 @@ def stated(test: Test, name: str, want: str, s: Subject) -> list[str]:
     text, fault = files.attempt(files.text, s.place.compliance / test.name / name)
     if text is None:
         return [fault]
-    return (
-        [] if any(line.startswith(want) for line in text.splitlines()) else [f"{name} does not say {want!r}, which is what the logs show"]
-    )
+    lines = [line.strip() for line in text.splitlines()]
+    said = any(line.startswith(want) for line in lines) if want == verification.FAIL else want in lines
+    denied = want == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
+    return [] if said and not denied else [f"{name} does not say {want!r} alone, which is what the logs show"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from compliance import compliance_answers, compliance_logs, counts, files, repeats, user_conf, verification
 from compliance.check import Check, judge, not_applicable
-from compliance.provenance import log_date
+from compliance.provenance import power_date
 from compliance.rules import ComplianceTest
 from compliance.tree import Subject, Test
 
@@ -20,6 +20,7 @@ _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "
 _SAME_JOB = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "limits", "made_with")
 # Follow from the requested counts and durations.
 _DERIVED = ("samples_per_query", "min_query_count", "min_sample_count", "target_duration_ms", "target_qps")
+_LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
 _RESHAPING = ("min_query_count", "min_duration", "sample_concatenate_permutation")
 _TARGETS = ("offline_expected_qps", "single_stream_expected_latency_ns", "multi_stream_expected_latency_ns", "server_target_qps")
 
@@ -127,7 +128,8 @@ def _settings(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
     ours = set(_audited(rule, s))
     loose = {f"effective_{key}" for key in _DERIVED} if any(key in audit for key in _RESHAPING) else set()
     if s.place.run is None:  # elsewhere each test may have had targets of its own
-        loose |= {f"effective_{key}" for key in _DERIVED} | {f"requested_{key}" for key in _TARGETS}
+        loose |= {f"effective_{key}" for key in (*_DERIVED, "max_query_count")}
+        loose |= {f"requested_{key}" for key in (*_TARGETS, "min_query_count", "max_query_count")}
     keys = {key for log in (d, reference) for key in log.values if key.startswith(("requested_", "effective_"))}
     for key in sorted(keys - ours - loose):
         if d.get(key) != reference.get(key):
@@ -172,16 +174,19 @@ def _reshaped(test: Test, s: Subject) -> Iterator[str]:
 
 def _same(test: Test, s: Subject) -> Iterator[str]:
     d, reference = test.detail, s.performance.detail
-    for key in (*_SAME_LOADGEN, *_SAME_LIBRARY):
+    rebuilt = ("loadgen_build_date_utc",) if s.place.run is None else ()  # the same revision may have been built anew
+    for key in (key for key in (*_SAME_LOADGEN, *_SAME_LIBRARY) if key not in rebuilt):
         if d.get(key) is None or d.get(key) != reference.get(key):
             yield f"{key} is {str(d.get(key))[:80]}; the performance run has {str(reference.get(key))[:80]}"
-    at, before = log_date(d.get("test_datetime")), log_date(reference.get("test_datetime"))
+    at, before = power_date(d.get("power_begin")), power_date(reference.get("power_begin"))
     if at is None or before is None or (at <= before and s.place.run is not None):
-        yield f"tested at {d.get('test_datetime')}; the performance run, which comes first, at {reference.get('test_datetime')}"
+        yield f"begun at {d.get('power_begin')}; the performance run, which comes first, at {reference.get('power_begin')}"
     others = {other.name: other.detail for other in (*s.tests, *s.compliance.values()) if other.name != test.name}
     for name, other in others.items():
         if d.get("power_begin") is not None and all(d.get(key) == other.get(key) for key in ("test_datetime", "power_begin")):
             yield f"it began in the same millisecond as {name}, {d.get('power_begin')}: two tests never do"
+        if d.get("result_mean_latency_ns") is not None and all(d.get(key) == other.get(key) for key in _LATENCIES):
+            yield f"its least, mean and largest latency are those of {name} to the nanosecond: two tests never have the same"
 
 
 def _run(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:

@@ -104,13 +104,15 @@ def _extra(s: Subject) -> Iterator[Fault | str]:
     wanted |= {parent for path in wanted for parent in path.parents}
     for root in dict.fromkeys((folder, s.place.measurements, s.place.compliance)):
         for path in files.under(root):
-            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries):
+            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
                 yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))
 
 
-def _tolerated(path: Path, root: Path, entries: Sequence[str]) -> bool:
-    """An entry with a dot is a file; another is a folder, with all that is below it."""
+def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequence[str]) -> bool:
+    """An entry with a dot is a file; another is a folder, with all that is below it. Documents lie beside them."""
     name = path.relative_to(root).as_posix()
+    if path.parent == root and path.is_file() and _fits(documents, name):
+        return True
     return any((name == entry and path.is_file()) if "." in entry else f"{name}/".startswith(f"{entry}/") for entry in entries)
 
 
@@ -128,7 +130,9 @@ def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
     wanted = [key for part in parts for key in keys.get(part, ())]
     if lacking := [key for key in wanted if key not in test.detail.values]:
         yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
-    last = max((line for lines in test.detail.occurrences.values() for line in lines), key=lambda line: line.number, default=None)
+    # logging.cc, CollectTlsLoggerStats, warns of a buffer that grew once all is written.
+    written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
+    last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
     others = {other.metric.key for other in s.rules.scenarios.values()} - set(wanted)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
         yield f"{strange[0]} is a figure of another scenario than {s.scenario}"
@@ -201,14 +205,14 @@ def _beside(place: Place, rules: Rules, every: Sequence[Place]) -> Iterator[Faul
     known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
     around = {parent for folder in known for parent in folder.parents}
     for path in files.listed(base):
-        if not path.is_dir() and not _fits(layout.submitter_files, path.name):
+        if not path.is_dir() and not _fits((*layout.submitter_files, *layout.documents), path.name):
             yield Fault(f"{path.name} does not belong into a submitter's folder", file=place.show(path))
     for path in files.listed(base / "systems"):
-        if not _fits(layout.system_files, path.name):
+        if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
             yield Fault(f"systems/{path.name} is no system description", file=place.show(path))
     for tree in sorted({folder.relative_to(base).parts[0] for folder in known}):
         for path in files.under(base / tree):
-            if not known & {path, *path.parents} and path not in around:
+            if not known & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
                 yield Fault(f"{path.relative_to(base).as_posix()} is of no scenario", file=place.show(path))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from compliance import files
 from compliance.check import Check, Fault, judge, manual, not_applicable
@@ -103,7 +103,7 @@ def _impossible(s: Subject) -> Iterator[Fault]:
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         most = s.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, s.rules.accuracy_patterns[metric])
-        for line, text, whole in _matches(s, pattern):
+        for line, text, whole in _matches(s.accuracy_text, pattern):
             value, odd = _number(text), _NOT_FINITE.search(whole)
             if odd or not 0 <= value <= most or math.isinf(value):
                 want = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
@@ -121,13 +121,30 @@ def _number(text: str) -> float:
 
 def _values(s: Subject, metric: str) -> Iterator[tuple[int, str]]:
     """(line, value as text) of each line of accuracy.txt that gives the metric."""
-    yield from ((number, value) for number, value, _ in _matches(s, s.rules.accuracy_patterns[metric]))
+    yield from ((number, value) for number, value, _ in _matches(s.accuracy_text, s.rules.accuracy_patterns[metric]))
 
 
-def _matches(s: Subject, pattern: str) -> Iterator[tuple[int, str, str]]:
+def far_apart(s: Subject, texts: Sequence[str | None]) -> Iterator[str]:
+    """Of a test whose answers are not the accuracy run's: its accuracy and that run's differ by more than allowed (get_delta_perc).
+
+    Args:
+        texts: baseline_accuracy.txt and compliance_accuracy.txt.
+    """
+    row = s.rules.benchmarks.get(s.official or "")
+    for metric in row.accuracy if row else ():
+        found = [[_number(value) for _, value, _ in _matches(text, s.rules.accuracy_patterns[metric])] for text in texts]
+        allowed = row.accuracy_delta_percent.get(metric, 0.1 if "99.9" in str(s.official) else 1.0) if row else 0.0
+        if not all(found):
+            yield f"baseline_accuracy.txt or compliance_accuracy.txt has no line of {metric}"
+        elif not (found[0][-1] > 0 and found[1][-1] > 0 and abs(1 - found[0][-1] / found[1][-1]) * 100 <= allowed):
+            first, second = found[0][-1], found[1][-1]
+            yield f"{metric} is {first:g} in baseline_accuracy.txt, {second:g} in compliance_accuracy.txt; they may differ by {allowed:g} %"
+
+
+def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
     """(line, first group, all that matches) of each line of accuracy.txt."""
     compiled = re.compile(pattern, re.ASCII)
-    for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
+    for number, line in enumerate((text or "").splitlines(), 1):
         if match := compiled.match(line[:_LONGEST_LINE]):
             yield number, match[1], match[0]
 

@@ -31,7 +31,7 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
     tested = [test.detail.get("test_datetime") for test in s.tests]
     dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=BOTH)
     unchanged = "nothing was changed between the tests"
-    found = [*revision.checks(s), revision.doubted(s, dates, _dates(s, now), _apart(s), unchanged)]
+    found = [*revision.checks(s), revision.doubted(s, dates, _dates(s, now), [*_apart(s), *_overlap(s)], unchanged)]
     if s.place.run is None:
         names = ("record", "digests", "raw logs", "worker outcomes", "trace")
         return [*found, *(not_applicable(name, _BARE, source="D3") for name in names), *claims.checks(s)]
@@ -61,7 +61,7 @@ def log_date(text: Any) -> datetime | None:
 
 
 def power_date(text: Any) -> datetime | None:
-    """`MM-DD-YYYY HH:MM:SS.mmm`, local time."""
+    """`MM-DD-YYYY HH:MM:SS.mmm`, UTC (loadgen/utils.cc, DateTimeStringForPower)."""
     try:
         return datetime.strptime(text, "%m-%d-%Y %H:%M:%S.%f")
     except (TypeError, ValueError):
@@ -75,16 +75,17 @@ def _dates(s: Subject, now: datetime) -> Iterator[Fault | str]:
         if built is None or at is None:
             yield Fault(f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date", file=file, line=line)
             continue
-        if not built <= at <= now + timedelta(hours=1):
-            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (at, built, now))
+        began = power_date(test.detail.get("power_begin"))
+        when_utc = began.replace(tzinfo=UTC) if began else at  # test_datetime is local time that says Z (CurrentDateTimeISO8601)
+        if not built <= when_utc <= now + timedelta(hours=1):
+            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, built, now))
             text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
             yield Fault(text, f"{first} to {last}", when, file, line)
         yield from (replace(fault, file=file) for fault in _power_dates(test, at))
-    yield from _overlap(s)
 
 
 def _power_dates(test: Test, at: datetime) -> Iterator[Fault]:
-    """The second clock of a log: local time, where test_datetime is UTC, and the log's own time runs from there."""
+    """The second clock of a log: UTC, where test_datetime is local time that says Z, and the log's own time runs from there."""
     begin, end = power_date(test.detail.get("power_begin")), power_date(test.detail.get("power_end"))
     if begin is None or end is None or end < begin:
         first, last = (shown(test.detail.get(key)) for key in ("power_begin", "power_end"))
@@ -105,11 +106,10 @@ def _power_dates(test: Test, at: datetime) -> Iterator[Fault]:
 def _overlap(s: Subject) -> Iterator[Fault]:
     starts, lengths = [], []
     for test in s.tests:
-        at = log_date(test.detail.get("test_datetime"))
         begin, end = power_date(test.detail.get("power_begin")), power_date(test.detail.get("power_end"))
-        if at is None or begin is None or end is None:
+        if begin is None or end is None:
             return
-        starts.append(at)
+        starts.append(begin)
         lengths.append(end - begin)
     later = starts[1] - starts[0]
     common = min(lengths[0], later + lengths[1]) - max(timedelta(0), later)

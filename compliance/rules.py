@@ -55,6 +55,7 @@ class Benchmark:
         accuracy_sample_count: what an accuracy test takes; None: the data set.
         offline_samples: the least of Offline's query.
         accuracy, accuracy_at_most: metric → the least and the largest value of it that passes.
+        accuracy_delta_percent: metric → how far TEST01's may be from the accuracy run's, where it is not the usual.
         required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) → scenarios.
         latency_ns: scenario → what its 99th percentile may be at most.
         token_latency_ns: scenario → the same of `ttft` and `tpot`.
@@ -70,6 +71,7 @@ class Benchmark:
     accuracy_sample_count: int | None = None
     offline_samples: int | None = None
     accuracy_at_most: Mapping[str, float] = field(default_factory=dict)
+    accuracy_delta_percent: Mapping[str, float] = field(default_factory=dict)
     required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     latency_ns: Mapping[str, int] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Layout:
         compliance: the folder of a scenario's TEST01 and the others.
         submitter_folders: the folders a submitter's may hold.
         submitter_files, system_files: patterns of the files that it and systems/ may hold.
+        documents: patterns of files for people, which may lie in either, beside scenarios and in them.
     """
 
     divisions: tuple[str, ...]
@@ -105,6 +108,7 @@ class Layout:
     submitter_folders: tuple[str, ...]
     submitter_files: tuple[str, ...]
     system_files: tuple[str, ...]
+    documents: tuple[str, ...]
     scenario_files: tuple[str, ...]
     performance_files: tuple[str, ...]
     accuracy_files: tuple[str, ...]

@@ -97,7 +97,9 @@ def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
     order = recomputed.accuracy_order(s, np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64))
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN),
+        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN)
+        if rows.seq_ids
+        else not_applicable("accuracy order", "a row is longer than what truncation keeps: none is left whole", source="C7", file=file),
         judge("accuracy log", rows.problems, "", source="E3", file=file, fix=_CUT)
         if rows.problems
         else manual("accuracy log", why, source="E3", file=file, fix=_ASK),

@@ -15,6 +15,8 @@ from compliance.tree import Subject, Test
 from compliance.validity import FIX_VALID
 
 _AGAIN = "measure again: log, user.conf and record are not of one unchanged run"
+# What an accuracy test, which takes each sample once, has no use for.
+_OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 # Equal in the requested and the effective half of every log.
@@ -133,8 +135,8 @@ def _requested(test: Test, conf: user_conf.Conf, s: Subject) -> Iterator[Fault |
         stated, logged_as = user_conf.stated(conf, key, s), rule.logged_as(s.scenario)
         if stated is None and (default := rule.default.get(s.scenario, rule.default.get("*"))) is not None:
             stated = (f"nothing of {key}, which makes it", default)
-        if stated is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith("target_")):
-            continue  # a bare submission holds one user.conf, and each test may have had targets of its own
+        if stated is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith(_OF_PERFORMANCE)):
+            continue  # a bare submission holds the performance test's user.conf
         if key in _OF_TOKENS and not counts.tokens(test.detail) and (key != "use_token_latencies" or stated[1] != 1):
             continue  # logged only where latencies of tokens are taken
         found, number = test.detail.get(logged_as), test.detail.number(logged_as)

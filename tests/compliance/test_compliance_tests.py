@@ -178,7 +178,9 @@ TESTS_MUTATED = [
     _of_test("no audit.config found", "TEST01 settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
     _of_test("another LoadGen", "TEST01 LoadGen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
     _of_test("another library", "TEST04 LoadGen", logged("TEST04", qsl_reported_total_count=7)),
-    _of_test("an earlier date", "TEST01 LoadGen", logged("TEST01", test_datetime="2026-01-01T00:00:00Z")),
+    _of_test(
+        "an earlier date", "TEST01 LoadGen", logged("TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000")
+    ),
     _of_test("an error", "TEST04 log", logged("TEST04", num_errors=1)),
     _of_test(
         "a summary that contradicts", "TEST04 log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
