@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, compliance_tests, rules, sampled, sources, tree
+from compliance import audit, compliance_tests, logs, rules, sampled, sources, tree
 from compliance.check import Check, Outcome
 from tests.compliance import conftest, mutations
 from tests.compliance import tree as runs
@@ -152,6 +152,12 @@ def half(rows: list[str]) -> list[str]:
     return cut
 
 
+def latencies_of_the_performance_run(run: Path) -> None:
+    keys = [f"result_{key}_latency_ns" for key in ("min", "mean", "max")]
+    values = logs.read_detail(runs.both(run, "performance", DETAIL)[0]).values
+    runs.detail(run, "TEST04", **{key: values[key] for key in keys})
+
+
 _of_test = partial(Mutation, kind="SingleStream", level="submission")
 TESTS_MUTATED = [
     _of_test("another answer", "TEST01 answers", answers("TEST01", other_bytes(-1))),
@@ -163,6 +169,11 @@ TESTS_MUTATED = [
     _of_test("another submitted log of answers", "TEST01 hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
     _of_test("another hash", "TEST01 hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
     _of_test("verify_accuracy.txt says other", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
+    _of_test(
+        "verify_accuracy.txt says it otherwise", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n")
+    ),
+    _of_test("verify_accuracy.txt says both", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n")),
+    _of_test("the latencies are the performance run's", "TEST04 LoadGen", latencies_of_the_performance_run),
     _of_test("verify_performance.txt says other", "TEST01 performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
     _of_test("verify_performance.txt gone", "TEST04 files", submitted("TEST04/verify_performance.txt", None)),
     _of_test("a stranger among the files", "TEST01 files", submitted("TEST01/notes.txt", "x")),

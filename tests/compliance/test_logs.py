@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,14 @@ def test_a_payload_is_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "accuracy.json"
     path.write_text(f"[\n{ROW}\n]\n")
     assert logs.read_accuracy(path).payloads == {5: b"\x00\xff"}
+
+
+def test_of_an_accuracy_log_that_was_cut_the_ends_are_read() -> None:
+    rows = [f'{{ "seq_id" : {n}, "qsl_idx" : {n + 7}, "data" : "{"ab" * 60}" }},\n' for n in range(40)]
+    whole = ("[\n" + "".join(rows)[:-2] + "\n]\n").encode()
+    found = logs.read_ends(whole[:4096], whole[-4096:])
+    assert not found.problems and set(found.seq_ids) == set(range(40)), "of a log of less than twice that the ends overlap"
+    longer = whole.replace(b"ab" * 60, b"ab" * 4000)
+    assert logs.read_ends(longer[:4096], longer[-4096:]) == logs.Answers({}, array("q"), array("q"), ()), "no row is left whole"
+    empty = whole.replace(b"ab" * 60, b"")
+    assert logs.read_ends(empty[:900], empty[-900:]).problems == ("every answer that is left is empty",)

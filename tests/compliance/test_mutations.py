@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,7 @@ STRUCTURE = [
     ),
     Mutation("a stranger lies in the submitter's folder", "nothing beside the scenarios", beside("results.zip")),
     Mutation("a system description ends in another way", "nothing beside the scenarios", beside("systems", "ghost.JSON")),
+    Mutation("a folder has the name of a file", "nothing beside the scenarios", beside("systems", "a_power.yaml", "x.bin")),
     Mutation("another submitter has no results", "folders of the tree", beside("..", "other", "systems", "a.json")),
     Mutation("a division is in capitals", "folders of the tree", beside("..", "..", "Closed", "other", "a.txt")),
     Mutation("a second system has the first one's logs", "logs of one run", another_system),
@@ -562,7 +564,25 @@ def _no_reference(run: Path) -> None:
     (run / "reference.npz").unlink()
 
 
+def _warned_at_the_end(run: Path) -> None:
+    """A logger whose buffer grew says so once all is written (logging.cc, CollectTlsLoggerStats)."""
+
+    def how(text: str) -> str:
+        last = json.loads(text.strip().split("\n")[-1].removeprefix(":::MLLOG "))
+        last |= {
+            "key": "warning_generic_message",
+            "value": "Logging allocation detected",
+            "metadata": last["metadata"] | {"is_warning": True},
+        }
+        return text + ":::MLLOG " + json.dumps(last) + "\n"
+
+    change(run, "performance", DETAIL, how)
+
+
 HARMLESS = [
+    Mutation("a warning stands behind the last entry", "", _warned_at_the_end),
+    Mutation("a document lies in the scenario", "", written("x", "calibration_process.adoc")),
+    Mutation("documents lie in the submitter's folder", "", lambda run: [beside(*p)(run) for p in (["LICENSE"], ["results", "README.md"])]),
     Mutation("the trace lies beside the logs", "", _submitted_trace),
     Mutation("the scenario's folder is in lower case", "", _lower_case),
     Mutation("user.conf has comments and empty lines", "", _commented),

@@ -156,3 +156,28 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
             assert row.of(scenario) != row
     tested = {name for test in of.compliance_tests.values() for name in test.required_by}
     assert {name for name in tested if "interactive" not in name} <= {*of.benchmarks, "dlrm-v2-99", "dlrm-v2-99.9"}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "compliance", "told"),
+    [
+        (90.5, 90.5, ""),
+        (90.5, 89.7, ""),
+        (90.9, 10.9, "they may differ by 1 %"),
+        ("x", 90.5, "has no line of F1"),
+        (0, 90.5, "they may differ"),
+    ],
+)
+def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Path, baseline: Any, compliance: Any, told: str) -> None:
+    (place,) = tree.places(closed, _rules())
+    texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
+    found = list(official.far_apart(tree.read(place, _rules()), texts))
+    assert [told in text for text in found] == ([True] if told else [])
+
+
+def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(closed: Path) -> None:
+    benchmark = _folder(closed).parent
+    shutil.copytree(benchmark, benchmark.with_name("bert-99.9"))
+    assert {c.name: c for c in audit.audit(closed)}["logs of one run"].outcome is Outcome.PASS
+    (benchmark.with_name("bert-99.9")).rename(benchmark.with_name("resnet"))
+    assert {c.name: c for c in audit.audit(closed)}["logs of one run"].outcome is Outcome.FAIL
