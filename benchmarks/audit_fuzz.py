@@ -31,7 +31,7 @@ from random import Random
 import numpy as np
 
 from compliance import audit, page, rules, strict_json
-from compliance.audit import Audit
+from compliance.verdict import Audit
 
 _DETAIL = "mlperf_log_detail.txt"
 _MOST_S, _MOST_MB, _LONGEST_LINE = 10, 200, 12_000

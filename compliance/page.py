@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-from compliance import audit
-from compliance.audit import Audit
+from compliance import verdict
 from compliance.check import Check, Fault, Outcome, plain
+from compliance.verdict import Audit
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
 """Of every page of an audit."""
@@ -93,13 +93,13 @@ def _list(rows: Iterable[tuple[str, str]]) -> str:
 
 def _levels(every: Sequence[Check]) -> str:
     """Each level asks for what those before it ask."""
-    held, rows = audit.levels_held(every), []
-    for level in audit.LEVELS:
-        failed = [c.name for c in audit.of_level(every, level) if c.outcome is Outcome.FAIL]
+    held, rows = verdict.levels_held(every), []
+    for level in verdict.LEVELS:
+        failed = [c.name for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
         own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
         word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
         count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
-        why = count + (f", of this level itself: {_some(own)}" if own and level != audit.LEVELS[0] else "")
+        why = count + (f", of this level itself: {_some(own)}" if own and level != verdict.LEVELS[0] else "")
         rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 

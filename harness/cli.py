@@ -172,7 +172,7 @@ def _audit(arguments: list[str]) -> int:
     parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from compliance import audit
+    from compliance import audit, verdict
     from harness import output
 
     level = known_name(flags.level, MODES, "--level")
@@ -185,7 +185,7 @@ def _audit(arguments: list[str]) -> int:
         output.document(found.as_json(directory, level))
     else:
         output.audited(found, level, flags.quiet)
-    return 0 if audit.holds(found.asked(level)) else 1
+    return 0 if verdict.holds(found.asked(level)) else 1
 
 
 def _check_audited(flags: Any) -> None:
@@ -257,14 +257,14 @@ def _pack(arguments: list[str]) -> int:
 
 
 def _show_checks(found: list[Any], flags: Any) -> int:
-    from compliance import audit
+    from compliance import verdict
     from harness import output
 
     if flags.json:
         output.document({"checks": [c.as_json() for c in found]})
     else:
         output.checks(found, flags.quiet)
-    return 0 if audit.holds(found) else 1
+    return 0 if verdict.holds(found) else 1
 
 
 def _doctor(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -16,11 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from compliance.check import Check, Outcome, plain
+from compliance.verdict import Audit
 from harness.cell import Result, Status
 from scenarios.heartbeat import Beat
-
-if TYPE_CHECKING:
-    from compliance.audit import Audit  # with numpy, which a list or a help text does not need
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compliance import audit, files
+from compliance import audit, files, verdict
 from compliance.check import Check, Outcome
 from harness import rundir
 from harness.cell import Cell, Status
@@ -114,7 +114,7 @@ def _measured(directory: Path) -> Measured:
 def _must_hold(run: Measured) -> None:
     """Raises UsageError with the first failing check."""
     found = audit.audit(run.directory, _MODE)
-    if not audit.holds(found):
+    if not verdict.holds(found):
         bad = next((c.line() for c in found if c.outcome is Outcome.FAIL), "nothing passes")
         raise UsageError(
             f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --level {_MODE}"

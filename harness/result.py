@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from compliance import accuracy, audit, files, logs, rules
+from compliance import accuracy, audit, files, logs, rules, verdict
 from compliance.check import Check, Outcome
 from harness import loadgen_test, submission
 from harness.cell import Cell, Metric, Result, Status
@@ -48,7 +48,7 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
     figures = _figures(directory, record, outcomes["performance"])
     score = submission.score(directory, record)
     every = audit.every(directory, record["round"])
-    checks = audit.of_level(every, record["mode"])
+    checks = verdict.of_level(every, record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
     warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"])]
@@ -59,7 +59,7 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         cause=cause,
         reason=reason,
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=audit.levels_held(every),
+        levels=verdict.levels_held(every),
         audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
         ranked=not cause
         and figures["loadgen"] == "VALID"
@@ -101,13 +101,13 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
-    verdict = str(detail.get("result_validity", "no verdict"))
-    if verdict == "VALID":
-        return verdict
+    said = str(detail.get("result_validity", "no verdict"))
+    if said == "VALID":
+        return said
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
         reasons += [str(r) for r in detail.all("early_stopping_result")]
-    return ": ".join([verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
+    return ": ".join([said, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
 
 
 def _metric(detail: logs.Detail, scenario: str) -> Metric | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, layout, metadata, rules, tree, validity
+from compliance import audit, layout, metadata, rules, tree, validity, verdict
 from compliance.check import Check, Outcome
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
@@ -44,7 +44,7 @@ def outcomes(checks: list[Check]) -> dict[str, Outcome]:
 @pytest.mark.parametrize("kind", conftest.KINDS)
 def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
     assert not failed(audit.audit(measured(kind)))
-    assert audit.levels_held(audit.every(measured(kind))) == ("quick",)
+    assert verdict.levels_held(audit.every(measured(kind))) == ("quick",)
     at_valid = audit.audit(measured(kind), "valid")
     assert [c.name for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum duration setting", "measured duration"]
 
@@ -55,13 +55,13 @@ def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], ki
     short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
     monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
     assert not failed(audit.audit(measured(kind), "valid"))
-    assert audit.levels_held(audit.every(measured(kind))) == ("quick", "valid")
+    assert verdict.levels_held(audit.every(measured(kind))) == ("quick", "valid")
 
 
 def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> None:
     run = runs.build(tmp_path / "slow", "SingleStream", "predict", latency_ms=10.0)
     found = outcomes(audit.audit(run, "valid"))
-    assert audit.levels_held(audit.every(run)) == ("quick",)
+    assert verdict.levels_held(audit.every(run)) == ("quick",)
     assert found["validity"] is found["early stopping"] is Outcome.PASS
     assert found["LoadGen's verdict"] is Outcome.FAIL
 
@@ -157,7 +157,7 @@ def test_where_no_tree_is_one_check_says_what_was_looked_for(tmp_path: Path, con
         (directory / ("raw" if content == "an unfinished run" else "other")).mkdir(parents=True)
     (check,) = audit.audit(directory)
     assert check.outcome is Outcome.FAIL and "open/" in check.detail and check.fix
-    assert not audit.holds([check]) and audit.levels_held(audit.every(directory)) == ()
+    assert not verdict.holds([check]) and verdict.levels_held(audit.every(directory)) == ()
 
 
 def test_a_directory_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_an_unknown_level_is_refused(run: Path) -> None:
 
 
 def test_nothing_holds_where_nothing_was_checked() -> None:
-    assert not audit.holds([])
+    assert not verdict.holds([])
 
 
 def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:

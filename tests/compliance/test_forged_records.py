@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules
+from compliance import audit, rules, verdict
 from compliance.check import Check, Outcome
 from harness import models, plan, submission
 from scenarios import preflight
@@ -96,7 +96,7 @@ def _values(run: Path) -> dict[str, Any]:
 
 
 def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
-    assert audit.holds(audit.audit(described)), [c.line() for c in audit.audit(described) if c.outcome is FAIL]
+    assert verdict.holds(audit.audit(described)), [c.line() for c in audit.audit(described) if c.outcome is FAIL]
     names = ("system of the record", "measurements of the record", "outcomes and result")
     assert [_check(described, name).outcome for name in names] == [PASS] * 3
     bare = _bare(described)

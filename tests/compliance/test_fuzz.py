@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compliance import audit
+from compliance import audit, verdict
 from compliance.check import Check
 from tests.compliance.tree import whole
 
@@ -81,7 +81,7 @@ def test_a_file_that_is_gone_or_none_is_a_failed_check(measured: Callable[[str],
         path.mkdir()
     elif what == "empty":
         path.touch()
-    assert not audit.holds(whole(audit.audit(run)))
+    assert not verdict.holds(whole(audit.audit(run)))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -90,4 +90,4 @@ def test_a_pipe_in_a_files_place_does_not_hold_the_audit_up(measured: Callable[[
     (path,) = run.glob(FILES[name])
     path.unlink()
     os.mkfifo(path)
-    assert not audit.holds(whole(audit.audit(run)))
+    assert not verdict.holds(whole(audit.audit(run)))

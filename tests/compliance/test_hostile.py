@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from compliance import audit, files, logs, strict_json, tree, user_conf
+from compliance import audit, files, logs, strict_json, tree, user_conf, verdict
 from compliance.check import Check, Outcome
 from tests.compliance import tree as runs
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY
@@ -73,12 +73,12 @@ def test_a_folder_that_is_a_link_hides_what_is_in_it(run: Path, tmp_path: Path, 
     path.symlink_to(tmp_path / "outside")
     found = failed(whole(audit.every(run)))
     assert any("link" in detail for detail in found.values()), found
-    assert not audit.levels_held(audit.every(run))
+    assert not verdict.levels_held(audit.every(run))
 
 
 def test_a_link_on_the_way_to_the_directory_is_the_readers_own(run: Path, tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to(run)
-    assert audit.holds(audit.audit(tmp_path / "latest")) and audit.holds(audit.audit(run))
+    assert verdict.holds(audit.audit(tmp_path / "latest")) and verdict.holds(audit.audit(run))
 
 
 def test_links_are_followed_where_nothing_is_audited(tmp_path: Path) -> None:
@@ -449,7 +449,7 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
     found = audit.audit(run)
     ((name, why),) = failed(found).items()
     assert name == "audit of test_hostile" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
-    assert not audit.holds(found)
+    assert not verdict.holds(found)
 
 
 def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run: Path, tmp_path: Path) -> None:

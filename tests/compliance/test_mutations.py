@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules
+from compliance import audit, rules, verdict
 from compliance.check import Outcome
 from tests.compliance import tree
 from tests.compliance.mutations import (
@@ -522,8 +522,8 @@ def test_the_audit_sees_that(run: Path, mutation: Mutation) -> None:
     mutation.do(run)
     found = {c.name: c for c in audit.audit(run, mutation.level)}
     assert found[mutation.check].outcome is Outcome.FAIL, "\n".join(c.line() for c in found.values() if c.outcome is not Outcome.PASS)
-    assert not audit.holds(list(found.values()))
-    assert mutation.level not in audit.levels_held(audit.every(run))
+    assert not verdict.holds(list(found.values()))
+    assert mutation.level not in verdict.levels_held(audit.every(run))
 
 
 def _trace(run: Path) -> Path:
@@ -609,8 +609,8 @@ HARMLESS = [
 def test_the_audit_does_not_mind_that(run: Path, mutation: Mutation) -> None:
     mutation.do(run)
     found = audit.audit(run)
-    assert audit.holds(found), "\n".join(c.line() for c in found if c.outcome is Outcome.FAIL)
-    assert audit.levels_held(audit.every(run)) == ("quick",)
+    assert verdict.holds(found), "\n".join(c.line() for c in found if c.outcome is Outcome.FAIL)
+    assert verdict.levels_held(audit.every(run)) == ("quick",)
 
 
 def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:

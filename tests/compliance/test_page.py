@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from compliance import audit, page
-from compliance.audit import Audit
 from compliance.check import Check, Fault, Outcome, judge, manual, not_applicable
+from compliance.verdict import Audit
 from harness import cli
 from harness.errors import UsageError
 from tests.compliance import tree as runs
