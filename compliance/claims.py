@@ -165,7 +165,7 @@ def _result(s: Subject) -> Iterator[Fault]:
     path = s.place.run / "result.json"
     if path.exists() or path.is_symlink():
         found, why = files.attempt(files.json_object, path)
-        faults = [Fault(why)] if found is None else _contradictions(found, s) if found else []
+        faults = [Fault(why)] if found is None else _contradictions(found, s)
         yield from (replace(fault, text=f"result.json: {fault.text}", file="result.json") for fault in faults)
 
 
@@ -185,6 +185,36 @@ def _contradictions(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
     same = isinstance(value, int | float) and want is not None and math.isclose(value, want, rel_tol=1e-6)
     if want is not None and (metric.get("name") != name or not same):
         yield differs("metric", f"{metric.get('name')} {value}", f"{name} {want:g}", "the log has")
+    yield from _figures_of(found, s)
     judged, passed = found.get("accuracy"), (s.accuracy_text or "").partition("\n")[0]
     if isinstance(judged, dict) and judged.get("passed") is True and '"passed": true' not in passed:
         yield differs("accuracy.passed", True, shown(passed), "accuracy.txt says")
+
+
+def _figures_of(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
+    """Every other figure of result.json, from the log and from what the performance test's worker saw."""
+    d, outcome = s.performance.detail, s.performance.outcome or {}
+    stated = found.get("metrics")
+    metrics: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
+    rate = d.number("result_samples_per_second") or d.number("result_qps_without_loadgen_overhead")
+    want: dict[str, float | None] = {"samples_per_second": rate}
+    if rate and isinstance(batch := s.recorded("cell", "batch_size"), int):
+        want["ms_per_step"] = 1000 * batch / rate
+    if s.place.scenario != "Offline":
+        keys = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
+        latencies = {f"latency_{name}_ms": f"result_{p}_percentile_latency_ns" for name, p in keys.items()}
+        latencies["latency_mean_ms"] = "result_mean_latency_ns"
+        want |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := d.number(key)) is not None}
+    for name, value in want.items():
+        told = metrics.get(name)
+        if value is not None and not (isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-6)):
+            yield differs(f"metrics.{name}", told, f"{value:g}", "the log makes it")
+    evidence = found.get("evidence")
+    seen = {
+        "evidence.after": (evidence.get("after") if isinstance(evidence, dict) else None, outcome.get("evidence_after") or {}),
+        "peak_host_bytes": (found.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
+        "energy": (found.get("energy"), outcome.get("energy") or {}),
+    }
+    for name, (told, saw) in seen.items():
+        if told != saw:
+            yield differs(name, told, saw, "raw/performance/outcome.json has")

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from compliance import logs
 from tests.compliance import tree
 from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
 
@@ -209,3 +210,35 @@ def end_with(path: Path, tail: bytes) -> None:
 def other_token(row: str) -> str:
     """The same length, another first token."""
     return row.replace('"data" : "', '"data" : "FF', 1).replace('00" }', '" }', 1)
+
+
+def own_result(run: Path) -> dict[str, Any]:
+    """What a result.json of an Offline run holds that has another source."""
+    record, outcome = (tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json"))
+    d = logs.read_detail(run / "raw" / "performance" / DETAIL)
+    rate = d.get("result_samples_per_second")
+    return {
+        **{key: record[key] for key in ("cell", "mode", "round")},
+        "loadgen": d.get("result_validity"),
+        "metric": {"name": "samples_per_second", "value": rate},
+        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * record["cell"]["batch_size"] / rate},
+        "evidence": {"after": outcome["evidence_after"] or {}},
+        "peak_host_bytes": outcome["peak_host_bytes"],
+        "energy": outcome["energy"] or {},
+        "accuracy": {"passed": True},
+    }
+
+
+def result(*path: str, value: Any) -> Callable[[Path], Any]:
+    """The run's own result.json, or such a one, with another value in it."""
+
+    def do(run: Path) -> None:
+        file = run / "result.json"
+        found = tree.read_json(file) if file.exists() else own_result(run)
+        inner = found
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        file.write_text(json.dumps(found))
+
+    return do

@@ -39,6 +39,7 @@ from tests.compliance.mutations import (
     record,
     removed,
     replaced,
+    result,
     retraced,
     scenario_renamed,
     seen,
@@ -465,6 +466,22 @@ METADATA = [
     ),
     Mutation("the source folder is missing", "source folder", lambda run: shutil.rmtree(base(run) / "src")),
 ]
+RESULT = [
+    Mutation("result.json says nothing", "outcomes and result", lambda run: (run / "result.json").write_text("{}")),
+    *(
+        Mutation(f"result.json claims another {name}", "outcomes and result", result(*path, value=value))
+        for name, path, value in (
+            ("figure", ("metric", "value"), 1e12),
+            ("rate", ("metrics", "samples_per_second"), 1e9),
+            ("time of a step", ("metrics", "ms_per_step"), 1e-6),
+            ("energy", ("energy", "joules"), {"cpu": 0.1}),
+            ("peak of memory", ("peak_host_bytes",), 1),
+            ("evidence", ("evidence", "after", "graphs"), 9),
+            ("verdict", ("loadgen",), "INVALID"),
+            ("mode", ("mode",), "submission"),
+        )
+    ),
+]
 RECOMPUTED = [
     *(
         Mutation(f"the {name} is a nanosecond off", "trace figures", logged("performance", **{key: lambda v: v + 1}), kind)
@@ -510,7 +527,7 @@ RECOMPUTED = [
     ),
     Mutation("the answers are in another order", "accuracy order", answers(swapped_answers)),
 ]
-HARMFUL = FILES + STRUCTURE + SETTINGS + VALIDITY + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
+HARMFUL = FILES + STRUCTURE + SETTINGS + VALIDITY + RESULT + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
 
 
 def _parameters(mutations: list[Mutation]) -> list[Any]:
@@ -593,7 +610,6 @@ HARMLESS = [
     ),
     Mutation("the record says more", "", record(lambda d: {**d, "parameters": 7})),
     Mutation("the system description says more", "", system(host_processor_vcpu_count="2")),
-    Mutation("the result is written already", "", lambda run: (run / "result.json").write_text("{}")),
     Mutation("a compliance test lies in the scenario", "", _with_test01),
     Mutation("the submitter's letter case differs", "", lambda run: system(submitter=base(run).name.upper())(run)),
     Mutation("a framework does not count graph breaks", "", compiled(3, 3, breaks=None)),
