@@ -108,9 +108,10 @@ def seen(graphs: int, precision: str = "float32", breaks: int | None = None, sha
 
 
 def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> Callable[[Path], Any]:
-    """Both tests ran it, and left this evidence."""
+    """Both tests ran it, and left this evidence, of which result.json would be derived anew."""
 
     def do(run: Path) -> None:
+        (run / "result.json").unlink(missing_ok=True)
         edit_json(run / "record.json", lambda d: {**d, "execution": execution})
         for test in ("performance", "accuracy"):
             outcome(test, evidence_before=before, evidence_after=after)(run)
