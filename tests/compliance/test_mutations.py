@@ -478,7 +478,7 @@ RESULT = [
             ("peak of memory", ("peak_host_bytes",), 1),
             ("evidence", ("evidence", "after", "graphs"), 9),
             ("verdict", ("loadgen",), "INVALID"),
-            ("mode", ("mode",), "submission"),
+            ("mode", ("mode",), "valid"),
         )
     ),
 ]
