@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ from tests.compliance.mutations import (
 )
 from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
 
+_POWER = "%m-%d-%Y %H:%M:%S.%f"
 FILES = [
     Mutation("the performance detail log is missing", "files complete", removed("performance", "run_1", DETAIL)),
     Mutation("the performance summary is missing", "performance summary", removed("performance", "run_1", SUMMARY)),
@@ -482,6 +484,15 @@ RESULT = [
         )
     ),
 ]
+CLOCKS = [
+    Mutation(
+        "twenty seconds passed that no figure tells of",
+        "duration",
+        logged("performance", power_end=lambda text: f"{datetime.strptime(text, _POWER) + timedelta(seconds=20):{_POWER}}"[:-3]),
+        kind,
+    )
+    for kind in ("Offline", "SingleStream")
+]
 RECOMPUTED = [
     *(
         Mutation(f"the {name} is a nanosecond off", "trace figures", logged("performance", **{key: lambda v: v + 1}), kind)
@@ -527,7 +538,7 @@ RECOMPUTED = [
     ),
     Mutation("the answers are in another order", "accuracy order", answers(swapped_answers)),
 ]
-HARMFUL = FILES + STRUCTURE + SETTINGS + VALIDITY + RESULT + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
+HARMFUL = FILES + STRUCTURE + SETTINGS + VALIDITY + CLOCKS + RESULT + RECOMPUTED + PROVENANCE + ACCURACY + METADATA
 
 
 def _parameters(mutations: list[Mutation]) -> list[Any]:
