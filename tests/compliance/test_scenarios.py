@@ -78,11 +78,8 @@ def accuracy(**values: Any) -> Callable[[Built], None]:
     return lambda built: entries(built.folder / ACCURACY / "mlperf_log_detail.txt", **values)
 
 
-def test_log(name: str, **values: Any) -> Callable[[Built], None]:
+def compliance_log(name: str, **values: Any) -> Callable[[Built], None]:
     return lambda built: entries(built.folder / name / PERFORMANCE / "mlperf_log_detail.txt", **values)
-
-
-test_log.__test__ = False  # type: ignore[attr-defined]
 
 
 def in_file(name: str, pattern: str, new: str | Callable[[re.Match[str]], str]) -> Callable[[Built], None]:
@@ -192,7 +189,7 @@ SERVER = {
     ),
     "a sample not issued in the accuracy test": (accuracy(generated_query_count=39), "accuracy sample set"),
     "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
-    "another limit in TEST01": (test_log("TEST01", effective_target_latency_ns=10**9), "TEST01 settings"),
+    "another limit in TEST01": (compliance_log("TEST01", effective_target_latency_ns=10**9), "TEST01 settings"),
     "a folder of no scenario": (renamed("Interactively"), "scenario"),
 }
 TOO_SLOW = {
@@ -277,7 +274,7 @@ MULTI_STREAM = {
         "accuracy order",
     ),
     "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
-    "other queries in TEST04": (test_log("TEST04", requested_multi_stream_samples_per_query=4), "TEST04 settings"),
+    "other queries in TEST04": (compliance_log("TEST04", requested_multi_stream_samples_per_query=4), "TEST04 settings"),
 }
 CHANGES = {
     "Server": SERVER,
