@@ -175,7 +175,8 @@ def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], Non
     from scenarios import loadgen
 
     scenario = worker.importlib.import_module(worker.SCENARIOS[job.scenario])
-    loadgen.write_user_conf(job, scenario.user_conf(job.limits, sample_ns, sample_ns))
+    calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
+    loadgen.write_user_conf(job, loadgen.settings(job, scenario.user_conf(job, calibration, in_flight=1)))
     loadgen.run(job, qsl, issue, flush, trace=False)
 
 

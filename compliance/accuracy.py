@@ -45,7 +45,8 @@ def score(
     Args:
         kind: `logits` or `tokens`.
         answers: index in the query sample library → payload bytes.
-        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits (see scenarios.teacher).
+        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits (see scenarios.teacher);
+            where answers end at an end token also end_tokens and max_new_tokens.
         tolerance: `logit_error`; for tokens also `regret` and `judged_fraction`.
         logits: `tokens`: the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
 
@@ -54,6 +55,9 @@ def score(
     if kind not in _SCORES:
         raise ValueError(f"there is no accuracy score `{kind}`; there are {', '.join(_SCORES)}")
     needed = keys if kind == "logits" else ("tokens", "n_tokens", "top_ids", "top_logits", "logits")
+    if kind == "tokens" and ("end_tokens" in reference) != ("max_new_tokens" in reference):
+        raise ValueError("the reference holds only one of end_tokens and max_new_tokens: make it again")
+    needed = (*needed, "end_tokens", "max_new_tokens") if kind == "tokens" and "end_tokens" in reference else needed
     if lacking := [k for k in needed if k not in reference]:
         raise ValueError(f"the reference holds no {', '.join(lacking)}: make it again")
     held = {**{f"the reference's {k}": reference[k] for k in needed}, **({} if logits is None else {"logits.npy": logits})}
@@ -97,12 +101,14 @@ def _score_tokens(
         raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
     expected = reference["logits"][forced].astype(np.float64)
     error = _error(logits[forced].astype(np.float64), expected)
-    rows = [_row(_payload(answers, i, np.int32), reference, i, int(counts[i])) for i in range(len(counts))]
+    payloads = [_payload(answers, i, np.int32) for i in range(len(counts))]
+    rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
     equal, judged, regret = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
     detail = {
         "samples": len(rows),
-        "tokens": int(counts.sum()),
+        "tokens": sum(map(len, payloads)),
+        "reference_tokens": int(counts.sum()),
         "rows_of_wrong_length": wrong_counts,
         "equal_fraction": float(equal.sum() / counts.sum()),
         "judged_fraction": float(judged.sum() / counts.sum()),
@@ -120,19 +126,29 @@ def _score_tokens(
 
 
 def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[int, int, float] | None:
-    """(tokens equal to the reference's, tokens judged, regret of the first that differs in logits); None: not `count` tokens.
+    """(tokens equal to the reference's, tokens judged, regret of the first that differs in logits); None: of a length it cannot have.
 
-    The regret of a token beyond the candidates kept is at least that of the last of them.
+    `count`: the reference's tokens. The regret of a token beyond the candidates kept is at least that of the last of them.
     """
-    if len(tokens) != count:
+    if not _whole(tokens, reference, row, count):
         return None
-    same = tokens == reference["tokens"][row, :count]
-    if same.all():
-        return count, count, 0.0
+    shared = min(count, len(tokens))
+    same = tokens[:shared] == reference["tokens"][row, :shared]
+    if same.all():  # of two whole answers neither is the beginning of the other
+        return (count, count, 0.0) if len(tokens) == count else None
     first = int(np.argmin(same))
     ids, values = reference["top_ids"][row, first], reference["top_logits"][row, first].astype(np.float64)
     place = np.flatnonzero(ids == tokens[first])
     return int(same.sum()), first + 1, float(values[0] - (values[place[0]] if len(place) else values[-1]))
+
+
+def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
+    """As many tokens as the reference's. Where end tokens end an answer: one at its end and none before, or all that were asked for."""
+    ends = reference.get("end_tokens")
+    if ends is None:
+        return len(tokens) == count
+    most, ended = int(reference["max_new_tokens"][row]), np.isin(tokens, ends)
+    return 0 < len(tokens) <= most and not ended[:-1].any() and bool(ended[-1] or len(tokens) == most)
 
 
 def _error(found: np.ndarray, expected: np.ndarray) -> float:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from compliance import (
+    batching,
     compliance_tests,
     counts,
     evidence,
@@ -36,6 +37,7 @@ PARTS = (
     settings.checks,
     validity.checks,
     recomputed.checks,
+    batching.checks,
     provenance.checks,
     scores.checks,
     evidence.checks,
@@ -50,6 +52,7 @@ _OF_LOGS = (
     inferred.checks,
     validity.checks,
     recomputed.checks,
+    batching.checks,
     provenance.checks,
     official.checks,
     compliance_tests.checks,

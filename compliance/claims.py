@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compliance import counts, files
+from compliance import batching, counts, files
 from compliance.check import Check, Fault, differs, judge, not_applicable, shown
 from compliance.tree import Subject, Test, measurements_file
 
@@ -198,8 +198,9 @@ def _figures_of(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
     metrics: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
     rate = d.number("result_samples_per_second") or d.number("result_qps_without_loadgen_overhead")
     want: dict[str, float | None] = {"samples_per_second": rate}
-    if rate and isinstance(batch := s.recorded("cell", "batch_size"), int):
-        want["ms_per_step"] = 1000 * batch / rate
+    samples, batches = batching.counted(s)
+    if rate and samples and batches:
+        want["ms_per_step"] = 1000 * samples / batches / rate
     if s.place.scenario != "Offline":
         keys = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
         latencies = {f"latency_{name}_ms": f"result_{p}_percentile_latency_ns" for name, p in keys.items()}
@@ -209,11 +210,17 @@ def _figures_of(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
         told = metrics.get(name)
         if value is not None and not (isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-6)):
             yield differs(f"metrics.{name}", told, f"{value:g}", "the log makes it")
+    told = found.get("measured")
+    work: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    for name, value in (("samples", samples), ("batches", batches)):
+        if value is not None and work.get(name) != value:
+            yield differs(f"measured.{name}", work.get(name), value, "the log makes it")
     evidence = found.get("evidence")
     seen = {
         "evidence.after": (evidence.get("after") if isinstance(evidence, dict) else None, outcome.get("evidence_after") or {}),
         "peak_host_bytes": (found.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
         "energy": (found.get("energy"), outcome.get("energy") or {}),
+        "disturbance": (found.get("disturbance"), outcome.get("disturbance") or {}),
     }
     for name, (told, saw) in seen.items():
         if told != saw:

@@ -13,6 +13,7 @@ SCENARIOS = ("Offline", "SingleStream")
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 PRECISIONS = ("float32", "tf32", "bfloat16")
+END_TOKENS = ("stop", "ignore")
 
 
 class Status(StrEnum):
@@ -33,10 +34,11 @@ class Cell:
     """Everything that may change the figure. Two runs of equal cells may be compared.
 
     Attributes:
-        seq_len: override of the size's sequence length (predict), else None.
+        seq_len: tokens every input is padded to (predict); None of a model that generates, whose lengths are those of its prompts.
         dataset: `synthetic`, or the first 12 hex digits of the prepared inputs' sha256.
         weights: the first 12 hex digits of the checkpoint's sha256.
         options: the SUT's own options.
+        eos: of a model that generates: `stop` ends an answer at its end token, `ignore` gives each answer all tokens it asks for.
     """
 
     sut: str
@@ -51,6 +53,7 @@ class Cell:
     dataset: str = "synthetic"
     weights: str = "seeded"
     options: Mapping[str, Any] = field(default_factory=dict)
+    eos: str | None = None
 
     @property
     def digest(self) -> str:
@@ -86,8 +89,11 @@ class Result:
         seconds: of each phase, until_measuring among them.
         peak_host_bytes: of the worker's memory; peak_device_bytes: of what the framework held on the accelerator, None on a CPU.
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
+        measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches that hold no sample), passes over the
+            data set, and of a model that generates its tokens.
+        disturbance: what else went on while it was measured (`scenarios.disturbance.Disturbance`).
         levels: those the audit grants.
-        ranked: whether this figure may stand beside others.
+        ranked: whether this figure may stand beside others; `unranked`: if not, why, a sentence each.
     """
 
     cell: Cell
@@ -106,7 +112,10 @@ class Result:
     peak_host_bytes: int = 0
     peak_device_bytes: int | None = None
     energy: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
+    disturbance: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)
     ranked: bool = False
+    unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

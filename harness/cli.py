@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from compliance.rules import CURRENT, rounds
-from harness.cell import MODES, PRECISIONS, SCENARIOS, SIZES
+from harness.cell import END_TOKENS, MODES, PRECISIONS, SCENARIOS, SIZES
 from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
 from harness.flags import Parser, add_common, did_you_mean, known_name, model_names, run_parser, submitter_name, sut_name, sut_options
@@ -81,6 +81,7 @@ def _run(arguments: list[str]) -> int:
         precision=flags.precision and known_name(flags.precision, PRECISIONS, "--precision"),
         batch_size=flags.batch_size,
         seq_len=flags.seq_len,
+        eos=flags.eos and known_name(flags.eos, END_TOKENS, "--eos"),
         dataset_file=flags.dataset and flags.dataset.absolute(),
         device=flags.device,
         out=flags.out.absolute(),
@@ -109,6 +110,7 @@ def _run(arguments: list[str]) -> int:
 def _next(found: Any, request: Any) -> str:
     """The command a user would want now."""
     from harness import output
+    from harness.plan import LONGEST_TIMES
 
     if found.status in ("error", "oom", "skipped"):
         log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
@@ -118,8 +120,9 @@ def _next(found: Any, request: Any) -> str:
     if found.status == "invalid":
         return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
     if request.mode == "quick" and "early stopping" in (found.loadgen or ""):
-        longer = max(2 * request.load_seconds, round(0.1 * found.metrics["ms_per_step"]))  # a hundred queries, where 64 are needed
-        return f"{_without(request.command, '--load-seconds')} --load-seconds {longer:g}  (LoadGen had too few queries to call it VALID)"
+        longer = 80e-3 * found.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
+        enough = f"--load-seconds {float(f'{longer:.2g}'):g}"
+        return f"{_without(request.command, '--load-seconds')} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.mode == "quick":
         return f"{_without(request.command, '--load-seconds')} --mode valid  (10 minutes and more, by the round's settings)"
     if request.mode == "submission":

@@ -18,6 +18,8 @@ from harness.models import Model, Size
 from harness.tokenizer import Tokenizer
 
 _SEED = 20240611
+# Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be compared: compiled ones are slow at odd lengths.
+_WIDTH = 8
 Arrays = dict[str, np.ndarray]
 
 
@@ -32,7 +34,13 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Inputs:
-    """`path` and `synthetic`: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once."""
+    """What every SUT reads.
+
+    Attributes:
+        path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once.
+        lengths: tokens of the shortest and the longest input; `padded_to`: of each as it is handed over.
+        uneven: whether the inputs cost different amounts: prompts of other lengths, or other counts of new tokens.
+    """
 
     path: Path
     synthetic: Path
@@ -40,6 +48,9 @@ class Inputs:
     digest: str
     count: int
     config: dict[str, list[int]]
+    lengths: tuple[int, int]
+    padded_to: int
+    uneven: bool
     new_tokens_per_sample: float | None
     notes: tuple[str, ...] = ()
 
@@ -101,12 +112,21 @@ def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
     return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
 
 
-def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache: Path, own: Tokenizer | None = None) -> Inputs:
+def prepare(
+    model: Model,
+    size: Size,
+    samples: int,
+    dataset: Path | None,
+    cache: Path,
+    own: Tokenizer | None = None,
+    seq_len: int | None = None,
+) -> Inputs:
     """Write the inputs of a cell under cache/inputs/, named by their content.
 
     Args:
         samples: how many, where there is no data set.
         own: of the user's weights, if they have one.
+        seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
     """
     reader = own or tokenizer.of_bytes(closing=model.task == "predict")
     notes: tuple[str, ...] = ()
@@ -114,7 +134,7 @@ def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache:
         arrays = _synthetic(model, size, samples, stream=0)
     else:
         prompts, notes = read(dataset)
-        arrays = _encode(model, size, prompts, dataset, reader)
+        arrays = _encode(model, size, seq_len, prompts, dataset, reader)
     if model.task == "predict":
         twin, warmup_rows, config = _synthetic_like(arrays, size), 1, {}
     else:
@@ -126,12 +146,16 @@ def prepare(model: Model, size: Size, samples: int, dataset: Path | None, cache:
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     paths = [_write(directory / name, content) for name, content in (("inputs.npz", arrays), ("synthetic.npz", twin))]
     new = float(arrays["max_new_tokens"].mean()) if "max_new_tokens" in arrays else None
+    lengths = arrays["prompt_length"] if "prompt_length" in arrays else arrays["attention_mask"].sum(1)
+    shortest, longest, width = int(lengths.min()), int(lengths.max()), arrays["input_ids"].shape[1]
     if dataset is not None:
-        lengths = arrays["prompt_length"] if "prompt_length" in arrays else arrays["attention_mask"].sum(1)
-        notes = (f"{dataset.name}: {len(lengths)} prompts of {lengths.min()} to {lengths.max()} tokens ({reader.name})", *notes)
+        padded = f", padded to {width}" if model.task == "predict" else ""
+        notes = (f"{dataset.name}: {len(lengths)} prompts of {shortest} to {longest} tokens{padded} ({reader.name})", *notes)
         if size.name == "own" and own is None:
             notes = (*notes, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing")
-    return Inputs(paths[0], paths[1], warmup_rows, digest, len(arrays["input_ids"]), config, new, notes)
+    uneven = "max_new_tokens" in arrays and any(len(set(arrays[k].tolist())) > 1 for k in ("prompt_length", "max_new_tokens"))
+    count, lengths_told = len(arrays["input_ids"]), (shortest, longest)
+    return Inputs(paths[0], paths[1], warmup_rows, digest, count, config, lengths_told, width, uneven, new, notes)
 
 
 def _synthetic(model: Model, size: Size, samples: int, stream: int) -> Arrays:
@@ -150,7 +174,7 @@ def _random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
     return usual[np.random.default_rng([_SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
 
 
-def _encode(model: Model, size: Size, prompts: Sequence[Prompt], path: Path, reader: Tokenizer) -> Arrays:
+def _encode(model: Model, size: Size, seq_len: int | None, prompts: Sequence[Prompt], path: Path, reader: Tokenizer) -> Arrays:
     if size.config["vocab_size"] < reader.vocabulary:
         raise UsageError(
             f"--dataset: the byte-level tokenizer needs a vocabulary of {reader.vocabulary}; {model.name} {size.name} has "
@@ -161,8 +185,10 @@ def _encode(model: Model, size: Size, prompts: Sequence[Prompt], path: Path, rea
         raise UsageError(f"{path}:{empty.line}: {reader.name} makes no token of this prompt: leave it out")
     new = [p.max_new_tokens or size.new_tokens for p in prompts]
     for prompt, row, count in zip(prompts, rows, new, strict=True):
-        _check_length(model, size, prompt, len(row), count, path)
-    width = size.sequence_length or max(map(len, rows))
+        _check_length(model, size, seq_len, prompt, len(row), count, path)
+    width = max(map(len, rows))
+    if model.task == "predict":
+        width = seq_len or min(-(-width // _WIDTH) * _WIDTH, size.config["max_position_embeddings"])
     pad = _pad_id(size)
     ids = np.array([row + [pad] * (width - len(row)) for row in rows], np.int32)
     lengths = np.array([len(row) for row in rows], np.int32)
@@ -175,16 +201,16 @@ def _pad_id(size: Size) -> int:
     return pad if isinstance(pad := size.config.get("pad_token_id"), int) and 0 <= pad < size.config["vocab_size"] else tokenizer.PAD
 
 
-def _check_length(model: Model, size: Size, prompt: Prompt, length: int, new: int, path: Path) -> None:
+def _check_length(model: Model, size: Size, seq_len: int | None, prompt: Prompt, length: int, new: int, path: Path) -> None:
+    most = size.config["max_position_embeddings"]
     if model.task == "predict":
         if prompt.max_new_tokens is not None:
             raise UsageError(f"{path}:{prompt.line}: `max_new_tokens` is for generating models; {model.name} predicts: leave it out")
-        if length > size.sequence_length:
-            raise UsageError(
-                f"{path}:{prompt.line}: the prompt has {length} tokens and {model.name} {size.name} takes "
-                f"{size.sequence_length}: shorten it, or give --seq-len {length} (at most {size.config['max_position_embeddings']})"
-            )
-    elif length + new > (most := size.config["max_position_embeddings"]):
+        if length > most:
+            raise UsageError(f"{path}:{prompt.line}: the prompt has {length} tokens and {model.name} {size.name} takes {most}: shorten it")
+        if seq_len is not None and length > seq_len:
+            raise UsageError(f"{path}:{prompt.line}: the prompt has {length} tokens: shorten it, or give --seq-len {length} or more")
+    elif length + new > most:
         raise UsageError(
             f"{path}:{prompt.line}: {length} prompt tokens + {new} new ones are more than the {most} positions of {model.name} "
             f"{size.name}: "

@@ -61,7 +61,13 @@ def run_parser() -> argparse.ArgumentParser:
     add("--size", help="tiny, base or full; default: full on an accelerator that holds it, else tiny")
     add("--precision", help="float32, tf32 or bfloat16; default: the size's")
     add("--batch-size", type=int, metavar="N", help="samples a step in Offline; default: the size's")
-    add("--seq-len", type=int, metavar="N", help="sequence length of a model that predicts; default: the size's")
+    add(
+        "--seq-len",
+        type=int,
+        metavar="N",
+        help="length a model that predicts pads its inputs to; default: the size's, or with --dataset that of the longest prompt",
+    )
+    add("--eos", help="stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with --dataset and --weights")
     add(
         "--dataset",
         type=Path,
@@ -75,7 +81,7 @@ def run_parser() -> argparse.ArgumentParser:
         help="your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
     )
     add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
-    add("--load-seconds", type=float, metavar="S", help="length of a quick performance test (default 10)")
+    add("--load-seconds", type=float, metavar="S", help="how long a quick performance test is to last (default 10)")
     add("--sut-option", action="append", default=[], metavar="NAME=VALUE", help="an option of the SUT (see list); may be repeated")
     add("--out", type=Path, default=ROOT / "runs", metavar="DIR", help="where run directories go (default: runs/ beside run.sh)")
     add("--python", type=Path, metavar="PATH", help="use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed")

@@ -126,20 +126,9 @@ _VARIABLES = re.compile(
 )
 
 
-_BUSY_LOAD_PER_THREAD = 0.5  # our own set-up (installing, the reference) leaves a load behind too
-
-
 def variables() -> dict[str, str]:
     """The environment variables that frameworks and their runtimes read: they change figures, so they are recorded."""
     return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)}
-
-
-def disturbances() -> list[str]:
-    """A note if something else was running when this was asked."""
-    load, threads = os.getloadavg()[0], psutil.cpu_count() or 1
-    if load < _BUSY_LOAD_PER_THREAD * threads:
-        return []
-    return [f"load average {load:.1f} on {threads} threads at the start: other work, or what ran just before, may be in the figure"]
 
 
 def git() -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Terminal:
         """What the test is going to cost, once it is calibrated."""
         end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
         self.say(
-            f"{test}: {plan['samples']} samples in about {duration(plan['seconds'])}, until {end}; "
+            f"{test}: {plan['samples']} samples, {plan['batches']} batches, in about {duration(plan['seconds'])}, until {end}; "
             f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
         )
 
@@ -118,6 +118,8 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
         yield "LoadGen", f"{found.loadgen}, mode {found.mode}"
     if found.metric:
         yield "speed", speed(found) + (" (struck out: invalid)" if found.cause else "")
+    if found.measured:
+        yield "measured", measured(found)
     if found.accuracy:
         yield "accuracy", accuracy(found)
     if found.evidence:
@@ -131,6 +133,8 @@ def rows(found: Result) -> Iterable[tuple[str, str]]:
         yield "energy", _energy(found)
     if found.audit:
         yield "audit", ", ".join(f"{n} {name}" for name, n in found.audit.items()) + f"; holds: {', '.join(found.levels) or 'no level'}"
+    if found.metric:
+        yield "ranked", "yes" if found.ranked else f"no, because {'; '.join(found.unranked)}"
     for warning in found.warnings:
         yield "note", warning
     if found.directory:
@@ -154,6 +158,23 @@ def speed(found: Result) -> str:
     if "ms_per_step" in m:
         parts.append(f"{m['ms_per_step']:.4g} ms/step")
     return " · ".join(parts)
+
+
+def measured(found: Result) -> str:
+    """What the figure rests on."""
+    m, batch = found.measured, found.cell.batch_size
+    batches = f" in {m['batches']:,} batches of {batch}" if found.cell.scenario == "Offline" else ""
+    padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
+    told = [f"{m['samples']:,} samples{batches}{padding}"]
+    if "passes" in m:
+        whole = found.cell.scenario == "Offline" or float(m["passes"]).is_integer()
+        over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
+        lengths = f" of {found.cell.seq_len} tokens" if found.cell.seq_len else ""
+        told.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")
+    if "tokens" in m:
+        end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(found.cell.eos or "", "")
+        told.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
+    return "; ".join(told)
 
 
 def accuracy(found: Result) -> str:

@@ -19,6 +19,10 @@ from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
 _LOAD_SECONDS, _MOST_LOAD_SECONDS = 10.0, 86_400
+# A quick test is planned to last --load-seconds. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
+# as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
+# ten times as long for.
+_LEAST_SHARE, LONGEST_TIMES = 0.25, 10
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
 
@@ -56,6 +60,7 @@ class Request:
     command: str
     load_seconds: float
     seq_len: int | None = None
+    end_tokens: tuple[int, ...] = ()
     dataset: Path | None = None
     python: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -76,21 +81,31 @@ class Request:
         return self.model.benchmark[self.rules.round]
 
     @property
+    def eos(self) -> str | None:
+        """See `Cell.eos`."""
+        if self.model.task != "generate":
+            return None
+        return "stop" if self.end_tokens else "ignore"
+
+    @property
     def samples(self) -> int:
         """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise."""
         return _QUICK_SAMPLES if self.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
 
-    def limits(self, count: int) -> Limits:
-        """LoadGen's settings over a QSL of `count` samples."""
+    def limits(self, count: int, uneven: bool = False) -> Limits:
+        """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
         quick, scenario, pace = self.mode == "quick", self.rules.scenarios[self.scenario], _PACE[self.mode]
+        planned_ms = max(1, int(self.load_seconds * 1e3)) if quick else 0
         return Limits(
-            min_duration_ms=int(self.load_seconds * 1e3) if quick else scenario.min_duration_ms,
+            min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms,
             min_query_count=1 if quick else scenario.min_query_count(count),
             performance_sample_count=count,
-            equal_issue=not quick and self.rules.benchmarks[self.official].equal_issue,
+            equal_issue=uneven or (not quick and self.rules.benchmarks[self.official].equal_issue),
             calibration_seconds=min(pace.calibration_s, self.load_seconds) if quick else pace.calibration_s,
             rate_margin=pace.rate_margin,
             trace_bytes=pace.trace_bytes,
+            planned_ms=planned_ms,
+            longest_ms=LONGEST_TIMES * planned_ms,
         )
 
 
@@ -114,6 +129,7 @@ def resolve(
     options: Mapping[str, Any],
     command: str,
     weights_folder: Path | None = None,
+    eos: str | None = None,
 ) -> Request:
     """Raises UsageError where the flags ask for what cannot be."""
     spec, known, reasons = SUTS[sut], models.load(model), []
@@ -147,8 +163,8 @@ def resolve(
         raise UsageError(f"--batch-size {batch_size}: at least 1")
     _check_load_seconds(load_seconds, mode)
     _check_files(dataset_file, python, sut)
-    if size == "tiny":
-        reasons.append("tiny figures show that a cell works; they rank nothing")
+    end_tokens, why_end = _end_tokens(eos, known, own, dataset_file)
+    reasons += why_end
     return Request(
         sut,
         known,
@@ -165,12 +181,34 @@ def resolve(
         command,
         _LOAD_SECONDS if load_seconds is None else load_seconds,
         seq_len,
+        end_tokens,
         dataset_file,
         python,
         options,
         own,
         tuple(reasons),
     )
+
+
+def _end_tokens(eos: str | None, model: Model, own: weights.Folder | None, dataset_file: Path | None) -> tuple[tuple[int, ...], list[str]]:
+    """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
+    if model.task != "generate":
+        if eos is not None:
+            raise UsageError(f"--eos {eos}: is for models that generate; {model.name} predicts: leave it out")
+        return (), []
+    known = own.end_tokens if own and own.tokenizer else ()
+    if eos == "stop" and not known:
+        lacking = "an eos_token_id in config.json or generation_config.json" if own and own.tokenizer else "--weights with a tokenizer"
+        raise UsageError(f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every answer all its tokens")
+    if eos == "stop" and dataset_file is None:
+        raise UsageError("--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset FILE), or leave --eos out")
+    if not known or dataset_file is None:
+        return (), []
+    named = " or ".join(map(str, known))
+    if eos == "ignore":
+        return (), [f"--eos ignore: an answer goes on behind its end token ({named}), and all its tokens count"]
+    other = "" if eos else " (--eos ignore gives each all its tokens)"
+    return known, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
 
 
 def _own_weights(folder: Path | None, model: Model, size: str | None) -> weights.Folder | None:

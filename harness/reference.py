@@ -21,7 +21,7 @@ from scenarios.job import Job, Limits
 from sut.contract import Workload
 from sut.registry import SUTS
 
-_FORMAT = 2
+_FORMAT = 3
 _BATCH = 32
 # No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times slower beside another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -55,6 +55,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
         rows,
         teacher.TOP,
         locks,
+        request.end_tokens,
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -134,7 +135,8 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 
 
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
-    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.config}
+    ends = {"end_tokens": list(request.end_tokens)} if request.model.task == "generate" else {}
+    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.config, **ends}
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ _LATENCIES = {
     "p90": "result_90.00_percentile_latency_ns",
     "p99": "result_99.00_percentile_latency_ns",
 }
+_TOKEN_BYTES = 4
+# Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
+_STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
 # Last word of a check's name → the cause it makes a measurement invalid for; any other failed check is cause "audit".
 _CAUSES = {"precision": "precision", "evidence": "evidence", "score": "accuracy"}
 
@@ -32,7 +36,8 @@ def derive(directory: Path) -> Result:
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
-            return Result(**base, status=Status(status), reason=reason, **_figures(directory, record, outcomes["performance"]))
+            figures = _figures(directory, record, outcomes["performance"])
+            return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **figures)
     return _judged(directory, record, base, outcomes)
 
 
@@ -47,11 +52,13 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:
     figures = _figures(directory, record, outcomes["performance"])
     score = submission.score(directory, record)
+    disturbed, notes = _disturbed(figures["disturbance"])
     every = audit.every(directory, record["round"])
     checks = verdict.of_level(every, record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"])]
+    warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"]), *notes]
+    unranked = [*_unranked(record, figures["loadgen"], cause, judged), *disturbed]
     return Result(
         **base,
         **figures,
@@ -61,13 +68,44 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
         levels=verdict.levels_held(every),
         audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
-        ranked=not cause
-        and figures["loadgen"] == "VALID"
-        and judged
-        and record["cell"]["size"] != "tiny"
-        and record["digests"]["weights_source"] != "none",
+        ranked=not unranked,
+        unranked=tuple(unranked),
         warnings=tuple(warnings),
     )
+
+
+def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: bool) -> Iterator[str]:
+    """Why the figure may not stand beside others, a sentence each."""
+    if cause:
+        yield f"it is invalid ({cause})"
+    if loadgen != "VALID":
+        yield "LoadGen does not call it VALID"
+    if not judged:
+        yield "nobody could judge its accuracy"
+    if record["cell"]["size"] == "tiny":
+        yield "size tiny shows that a cell works, and no more"
+    if record["digests"]["weights_source"] == "none":
+        yield f"{record['cell']['sut']} computes no model"
+
+
+def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured."""
+    if not seen:
+        return [], []
+    serious: list[str] = []
+    notes: list[str] = []
+    stalled = seen["stalled_seconds"] / seen["seconds"]
+    stood = (
+        f"no answer came for {seen['stalled_seconds']:.2g} of its {seen['seconds']:.3g} s (longest {seen['longest_stall_seconds']:.2g} s)"
+    )
+    for text, share, limits in (
+        (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
+        ("other programs used {:.2g} processors while it was measured: end them, and measure again", seen["other_processors"], _OTHERS),
+        ("the hypervisor kept {:.2g} processors from this machine while it was measured", seen["stolen_processors"], _STOLEN),
+    ):
+        if share is not None and share >= limits[0]:
+            (serious if share >= limits[1] else notes).append(text.format(share))
+    return serious, notes
 
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
@@ -97,7 +135,23 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
         "peak_host_bytes": performance.peak_host_bytes,
         "peak_device_bytes": (performance.evidence_after or {}).get("peak_device_bytes"),
         "energy": dict(performance.energy),
+        "measured": _measured(detail, record, performance),
+        "disturbance": dict(performance.disturbance),
     }
+
+
+def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+    """What the figure rests on. A batch that is filled up costs as much as a full one, so the rows without a sample are told."""
+    samples, batch = int(performance.answered.get("samples", 0)), record["cell"]["batch_size"]
+    batches, loaded = -(-samples // batch), detail.get("effective_performance_sample_count")
+    if not samples:
+        return {}
+    found = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
+    if loaded:
+        found["passes"] = samples / loaded
+    if record["cell"]["task"] == "generate":
+        found["tokens"] = performance.answered["payload_bytes"] // _TOKEN_BYTES
+    return found
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
@@ -121,7 +175,7 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
 
 
 def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
-    """ms_per_step = 1000 × batch / samples_per_second, the published benchmark's unit. Tokens are those answered, int32."""
+    """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered, int32."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
     found = {
         f"latency_{name}_ms": detail.get(key) / 1e6
@@ -129,9 +183,11 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outc
         if record["cell"]["scenario"] != "Offline" and detail.get(key) is not None
     }
     if rate:
-        found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * record["cell"]["batch_size"] / rate}
-        if record["cell"]["task"] == "generate" and performance.answered.get("samples"):
-            found["tokens_per_second"] = rate * performance.answered["payload_bytes"] / 4 / performance.answered["samples"]
+        measured = _measured(detail, record, performance)
+        batch = measured["samples"] / measured["batches"] if measured else record["cell"]["batch_size"]
+        found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+        if "tokens" in measured:
+            found["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
     if samples := performance.answered.get("samples"):
         found |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
     return found

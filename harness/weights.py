@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -33,6 +34,7 @@ class Folder:
         size: named "own"; its `config` is what the SUTs read.
         files: those with weights, sorted by name, within `path`; `index`: whether an index names them.
         tokenizer: the folder's; None: it has none.
+        end_tokens: ids that end an answer, as the folder's generation_config.json or else its config.json says.
         notes: what a reader of the result should know of it.
     """
 
@@ -41,6 +43,7 @@ class Folder:
     files: tuple[str, ...]
     index: bool
     tokenizer: Tokenizer | None
+    end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
 
 
@@ -65,7 +68,18 @@ def look(path: Path, model: Model) -> Folder:
         notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
     notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
     config["dtype"] = precision
-    return Folder(path, _size(path, model, config, precision, own_tokenizer), files, index, own_tokenizer, tuple(notes))
+    ends = _end_tokens(path, config)
+    return Folder(path, _size(path, model, config, precision, own_tokenizer), files, index, own_tokenizer, ends, tuple(notes))
+
+
+def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
+    """Transformers generates by generation_config.json where there is one; chat models have more end tokens there than in config.json."""
+    said = config.get("eos_token_id")
+    with suppress(OSError, ValueError):
+        generation = json.loads((path / "generation_config.json").read_text(encoding="utf-8"))
+        said = generation.get("eos_token_id", said) if isinstance(generation, dict) else said
+    each = said if isinstance(said, list) else [said]
+    return tuple(sorted({i for i in each if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < config["vocab_size"]}))
 
 
 def _files(path: Path) -> tuple[tuple[str, ...], bool]:

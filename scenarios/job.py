@@ -17,10 +17,14 @@ class Limits:
     """LoadGen's settings of one test, resolved by the parent from compliance/rules/<round>.toml and --mode.
 
     Attributes:
+        min_duration_ms: LoadGen calls a shorter test INVALID.
         performance_sample_count: distinct samples LoadGen keeps loaded.
-        equal_issue: `sample_concatenate_permutation`: every sample equally often, which the rules ask of language models.
+        equal_issue: `sample_concatenate_permutation`: every sample equally often. The rules ask it of language models, and we ask it of
+            inputs that cost different amounts, so that every SUT measures the same prompts.
         rate_margin: Offline: how much faster than calibrated the SUT may turn out without the test becoming too short.
         trace_bytes: LoadGen's trace is written where it is predicted to stay below this.
+        planned_ms: quick: how long the test is to last; 0: as long as LoadGen's own arithmetic makes it.
+        longest_ms: quick: a test that needs more than this for its least count is refused; 0: no limit.
     """
 
     min_duration_ms: int
@@ -30,6 +34,12 @@ class Limits:
     calibration_seconds: float = 1.5
     rate_margin: float = 1.0
     trace_bytes: int = 32 << 20
+    planned_ms: int = 0
+    longest_ms: int = 0
+
+    @property
+    def quick(self) -> bool:
+        return self.planned_ms > 0
 
 
 @dataclass(frozen=True)
@@ -68,17 +78,6 @@ class Job:
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def effective_limits(self) -> Limits:
-        """With what audit.config sets over user.conf."""
-        limits = self.limits
-        return dataclasses.replace(
-            limits,
-            min_duration_ms=self.audit.get("min_duration", limits.min_duration_ms),
-            min_query_count=self.audit.get("min_query_count", limits.min_query_count),
-            equal_issue=bool(self.audit.get("sample_concatenate_permutation", limits.equal_issue)),
-        )
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -86,7 +85,7 @@ class Outcome:
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
     monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone.
+    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it.
     """
 
     status: str
@@ -103,6 +102,7 @@ class Outcome:
     evidence_after: dict[str, Any] | None = None
     peak_host_bytes: int = 0
     energy: Mapping[str, Any] = field(default_factory=dict)
+    disturbance: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 

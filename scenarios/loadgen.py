@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof, c_char
 from dataclasses import dataclass
 from itertools import repeat
+from time import perf_counter_ns
 
 import mlperf_loadgen as lg
 import numpy as np
 
 from scenarios.answers import Payload
+from scenarios.disturbance import Gaps
 from scenarios.heartbeat import COMPLETED, Heartbeat
 from scenarios.job import Job
 from scenarios.qsl import Qsl
@@ -24,13 +26,17 @@ class Answered:
     payload_bytes: int = 0
 
 
-def responder(heartbeat: Heartbeat, answered: Answered, dry: bool = False) -> Callable[[Sequence[int], Payload], None]:
+def responder(
+    heartbeat: Heartbeat, answered: Answered, gaps: Gaps | None = None, dry: bool = False
+) -> Callable[[Sequence[int], Payload], None]:
     """Completes each sample of a batch once, in one call. `dry`: builds the responses and sends none (calibration).
 
     The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches: every attribute looked up costs.
     """
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
+    gaps = gaps or Gaps(0.0)
+    limit_ns = gaps.limit_ns
 
     def complete(ids: Sequence[int], payload: Payload) -> None:
         rows, lengths = payload
@@ -53,20 +59,29 @@ def responder(heartbeat: Heartbeat, answered: Answered, dry: bool = False) -> Ca
         answered.payload_bytes += sent
         answered.samples += count
         cells[COMPLETED] += count
+        now_ns = perf_counter_ns()
+        if now_ns - gaps.last_ns > limit_ns:
+            gaps.add(now_ns - gaps.last_ns)
+        gaps.last_ns = now_ns
 
     return complete
 
 
-def write_user_conf(job: Job, conf: Mapping[str, float]) -> None:
-    """Always states duration and counts: LoadGen's embedded configuration has its own for names it knows."""
-    limits = job.limits
-    values = {
+def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
+    """The whole user.conf: `conf` is the scenario's part of it.
+
+    Duration and counts are always stated: LoadGen's embedded configuration has its own for names it knows.
+    """
+    return {
+        "min_duration": job.limits.min_duration_ms,
+        "min_query_count": job.limits.min_query_count,
+        "performance_sample_count_override": job.limits.performance_sample_count,
+        "sample_concatenate_permutation": int(job.limits.equal_issue),
         **conf,
-        "min_duration": limits.min_duration_ms,
-        "min_query_count": limits.min_query_count,
-        "performance_sample_count_override": limits.performance_sample_count,
-        "sample_concatenate_permutation": int(limits.equal_issue),
     }
+
+
+def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
     text = "".join(f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items())
     (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
 

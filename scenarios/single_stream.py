@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from scenarios.answers import pack
-from scenarios.job import Job, Limits
+from scenarios.job import Job
 from scenarios.qsl import Qsl
 from sut.contract import Inference
 
@@ -13,13 +13,32 @@ from sut.contract import Inference
 # the calibrated latency lets it be four times as fast as it was while calibrating, on a machine that was busy then, for 300 bytes a query.
 # With equal issue the prepared count becomes the *required* count (test_settings_internal.cc), so a larger target saves time.
 _TARGET, _TARGET_EQUAL_ISSUE = 0.5, 1.6
+# LoadGen's early stopping estimates the 90th percentile from this many queries on (MLPerf inference rules, "Early Stopping").
+_LEAST_QUERIES = 64
 
 
-def user_conf(limits: Limits, fastest_sample_ns: float, median_sample_ns: float) -> dict[str, float]:
-    return {"target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * median_sample_ns / 1e6}
+def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
+    """What the scenario adds to user.conf."""
+    limits, latency_ms = job.limits, calibration["median_sample_ns"] / 1e6
+    if not limits.quick:
+        return {"target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * latency_ms}
+    fits = _LEAST_QUERIES * latency_ms <= limits.longest_ms
+    conf = {"target_latency": _TARGET * latency_ms, "min_query_count": _LEAST_QUERIES if fits else 1}
+    # Under equal issue the required count makes the test as long as planned: 2 × a quarter of it at half the latency.
+    return conf if limits.equal_issue else conf | {"min_duration": limits.planned_ms}
 
 
-def callbacks(sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job) -> tuple[Callable[..., None], Callable[[], None]]:
+def least(job: Job) -> str:
+    """What a quick test needs at least, in words."""
+    return (
+        f"one query after the other, and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
+    )
+
+
+def callbacks(
+    sut: Inference, qsl: Qsl, respond: Callable[..., None], job: Job, started: Callable[[], None] = lambda: None
+) -> tuple[Callable[..., None], Callable[[], None]]:
+    """`started` is left alone: a call more a query would be measured with it."""
     keys = job.answer
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:

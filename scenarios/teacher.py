@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +34,21 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
 
 
 def write_reference(
-    path: Path, sut: Inference, inputs: Batch, prepared: list[Batch], batch_size: int, logits_rows: int, on_batch: Callable[[], None]
+    path: Path,
+    sut: Inference,
+    inputs: Batch,
+    prepared: list[Batch],
+    batch_size: int,
+    logits_rows: int,
+    on_batch: Callable[[], None],
+    end_tokens: Sequence[int] = (),
 ) -> None:
     """Answers of every row; for generate also the top candidates of every position and the full logits of the first rows.
 
     Args:
         prepared: all rows of `inputs`, in order, in batches as `sut.predict` takes them.
         on_batch: called after each batch, once for the answers and once for the candidates.
+        end_tokens: where answers end; kept beside them with `max_new_tokens`, since how an answer may end belongs to it.
     """
     parts = []
     for batch in prepared:
@@ -50,6 +58,7 @@ def write_reference(
     answers = {k: np.concatenate([_widen(p[k], parts, k) for p in parts])[:rows] for k in parts[0]}
     if "tokens" in answers:
         answers |= _candidates(sut, inputs, answers, batch_size, logits_rows, on_batch)
+        answers |= {"end_tokens": np.array(end_tokens, np.int32), "max_new_tokens": inputs["max_new_tokens"]} if end_tokens else {}
     with path.open("wb") as f:
         np.savez(f, allow_pickle=False, **answers)
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios import counters, preflight, teacher
+from scenarios import counters, disturbance, preflight, teacher
 from scenarios import job as jobs
 from scenarios.answers import pack
 from scenarios.heartbeat import Heartbeat
@@ -137,20 +137,23 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
     scenario = importlib.import_module(SCENARIOS[job.scenario])
     qsl = Qsl(job.inputs, sut.prepare)
     calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, loadgen.Answered(), dry=True), beat, slowest_ns)
-    conf = scenario.user_conf(job.limits, calibration["fastest_sample_ns"], calibration["median_sample_ns"])
-    plan = _plan(job, sut, qsl, conf, calibration["median_sample_ns"])
+    settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
+    plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
     jobs.write_json(job.log_dir / "plan.json", plan)
+    if job.test == "performance":
+        preflight.check_time(plan, job, scenario.least(job))
     preflight.check_machine(plan, job.log_dir)
-    answered = loadgen.Answered()
-    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered), job)
-    loadgen.write_user_conf(job, conf)
+    answered, gaps = loadgen.Answered(), disturbance.Gaps(calibration["slowest_batch_ns"])
+    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered, gaps), job, gaps.start)
+    loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     before = sut.evidence()
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
-    counted = counters.read(job.workload.device)
+    counted, quiet = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
+    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, gaps)
     energy = counters.between(counted, counters.read(job.workload.device))
     after = sut.evidence()
     if job.test == "accuracy" and job.logits_rows and job.reference:
@@ -164,6 +167,7 @@ def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
+        "disturbance": dataclasses.asdict(disturbed),
     }
 
 
@@ -179,7 +183,8 @@ def calibrate(
     beat.enter("calibrate", hang_limit_s(slowest_ns))
     issue, _ = scenario.callbacks(sut, synthetic, respond, job)
     batch = job.workload.batch_size
-    samples, wanted_ns = 2 * batch if batch > 1 else 1, job.limits.calibration_seconds * 1e9
+    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
+    samples, wanted_ns = max(2 if batch > 1 else 1, sut.in_flight) * batch, job.limits.calibration_seconds * 1e9
     # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
     order = np.random.default_rng(0).permutation(synthetic.count)
     windows: list[float] = []
@@ -208,14 +213,14 @@ def calibrate(
     }
 
 
-def _plan(job: Job, sut: Inference, qsl: Qsl, conf: dict[str, float], sample_ns: float) -> preflight.Plan:
+def _plan(job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float) -> preflight.Plan:
     if job.test != "accuracy":
-        return preflight.performance(job.scenario, job.effective_limits, conf, sample_ns)
+        return preflight.performance(job, {**settings, **job.audit}, sample_ns)  # audit.config counts over user.conf
     synthetic = Qsl(job.synthetic, sut.prepare)
     longest = job.warmup_rows - 1  # the warm-up rows ascend
     synthetic.load([longest])
     rows, _ = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer)
-    return preflight.accuracy(qsl.count, rows.nbytes // len(rows), sample_ns)
+    return preflight.accuracy(job, qsl.count, rows.nbytes // len(rows), sample_ns)
 
 
 def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -225,7 +230,8 @@ def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float
     batches = qsl.batches(size)
     beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
-    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1))
+    ends = job.workload.config.get("end_tokens", ())
+    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
     return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
 
 

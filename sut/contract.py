@@ -23,7 +23,8 @@ class Workload:
 
     Attributes:
         config: the model's configuration in Hugging Face names (`config.json` of the checkpoint) under "model"; the classes by
-            framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`).
+            framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the
+            ids at which an answer ends (none: each row gets all tokens it asks for).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
         device: `cpu` or `cuda`.

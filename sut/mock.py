@@ -65,7 +65,8 @@ class Mock:
         for step in range(new):
             tokens[:, step] = _next(state, self.vocabulary)
             state = state + tokens[:, step] * (lengths + step + 1)
-        return {"tokens": tokens, "n_tokens": batch["max_new_tokens"].astype(np.int32)}
+        ends = self.config.get("end_tokens", ())
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends)}
 
     def _broken(self, batch: Batch) -> Batch:
         wrong = self.options.get("wrong")

@@ -26,6 +26,21 @@ def shape(batch: Batch, config: Mapping[str, Any]) -> tuple[int, int]:
     )
 
 
+def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:
+    """How many tokens of each row are its answer: up to and including its first end token, and at most `asked`; int32 [batch].
+
+    Args:
+        tokens: what was generated, int [batch, new]; libraries go on, or fill up, behind a row's end until the whole batch has ended.
+        asked: `max_new_tokens` of each row.
+        end_tokens: none: every row goes on to what was asked for.
+    """
+    counts = asked.astype(np.int32)
+    if not end_tokens:
+        return counts
+    ends = np.isin(tokens, end_tokens)
+    return np.minimum(counts, np.where(ends.any(axis=1), ends.argmax(axis=1) + 1, tokens.shape[1])).astype(np.int32)
+
+
 def left_align(ids: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Right-padded [batch, width] → left-padded, with its int64 mask: libraries that append at the end want prompts to end together."""
     width = ids.shape[1]

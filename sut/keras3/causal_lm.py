@@ -16,23 +16,28 @@ class CausalLM:
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload, self.config = model, workload, workload.config
+        self.end_tokens = tuple(workload.config.get("end_tokens", ()))
+        self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
         self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
         return inputs
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, Batch]:
-        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends."""
+        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends.
+
+        KerasHub's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.
+        """
         prompt, new = padding.shape(batch, self.config)
-        ids = np.zeros((len(batch["input_ids"]), prompt + new), np.int32)
-        ids[:, :prompt] = batch["input_ids"][:, :prompt]
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
+        ids = np.full(mask.shape, self.filler, np.int32)
+        np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
         self.last = {"token_ids": ids, "padding_mask": mask}
         return self._generate(self.last), batch
 
     def _generate(self, inputs: Batch) -> np.ndarray:
         """The measured call. `token_ids`, `padding_mask`: [batch, prompt + new] → int32 of that shape."""
-        sequences: np.ndarray = self.model.generate(inputs, stop_token_ids=None)["token_ids"]
+        sequences: np.ndarray = self.model.generate(inputs, stop_token_ids=self.end_tokens or None)["token_ids"]
         return sequences
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
@@ -40,8 +45,8 @@ class CausalLM:
         sequences, batch = outputs
         _, new = padding.shape(batch, self.config)
         columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
-        tokens = np.take_along_axis(sequences, columns, axis=1)
-        return {"tokens": np.ascontiguousarray(tokens, np.int32), "n_tokens": batch["max_new_tokens"].astype(np.int32)}
+        tokens = np.ascontiguousarray(np.take_along_axis(sequences, columns, axis=1), np.int32)
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}

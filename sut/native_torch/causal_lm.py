@@ -18,19 +18,24 @@ class CausalLM:
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
-        # No end token: every row gets its full count (min_new_tokens instead would change the answers).
+        # No end token unless a call names some: every row gets its full count (min_new_tokens instead would change the answers).
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
         self.caches = compiled.StaticCaches(model, workload.config) if workload.execution == "compile" else None
+        self.end_tokens = list(workload.config.get("end_tokens", ()))
         self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran: evidence compiles no other
 
     def prepare(self, inputs: Batch) -> Batch:
         return {**inputs, "input_ids": inputs["input_ids"].astype(np.int64)}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[torch.Tensor, np.ndarray]:
-        """→ (new tokens [batch, new], their counts). Prompts are padded on the left, so that all rows go on at the same column."""
+        """→ (new tokens [batch, new], how many each row asks for).
+
+        Prompts are padded on the left, so that all rows go on at the same column.
+        """
         prompt, new = padding.shape(batch, self.workload.config)
         ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
-        return self._generate(np.ascontiguousarray(ids), mask, new)[:, prompt:], batch["max_new_tokens"]
+        stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
+        return self._generate(np.ascontiguousarray(ids), mask, new, **stop)[:, prompt:], batch["max_new_tokens"]
 
     def _generate(self, ids: np.ndarray, mask: np.ndarray, new: int, **arguments: Any) -> torch.Tensor:
         """The measured call. ids, mask: int64 [batch, prompt], padded on the left → int64 [batch, prompt + new]."""
@@ -48,8 +53,9 @@ class CausalLM:
         return sequences
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
-        tokens, counts = outputs
-        return {"tokens": tokens.to(torch.int32).cpu().contiguous().numpy(), "n_tokens": counts.astype(np.int32)}
+        on_device, asked = outputs
+        tokens = on_device.to(torch.int32).cpu().contiguous().numpy()
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """By the class's own forward, eager; where that can be told, those of the measured graphs take their place (see `_forced`)."""

@@ -193,3 +193,56 @@ def test_whatever_the_payloads_are_a_score_or_one_sentence_comes_out(answers, ki
         assert "\n" not in str(e)
     else:
         json.loads(found.line())
+
+
+END = 39
+ENDED = {
+    **REFERENCE,
+    "tokens": np.where(np.arange(NEW) == COUNTS[:, None] - 1, END, np.where(REFERENCE["tokens"] == END, 0, REFERENCE["tokens"])),
+    "end_tokens": np.array([END], np.int32),
+    "max_new_tokens": np.full(ROWS, NEW, np.int32),
+}
+
+
+def score_ended(answers: dict[int, bytes]) -> accuracy.Accuracy:
+    return accuracy.score("tokens", answers, ENDED, {**TOLERANCE, "judged_fraction": 0.0, "regret": 100.0}, ("tokens",), LOGITS[:FORCED])
+
+
+def test_answers_that_end_at_an_end_token_are_compared_to_their_end():
+    found = score_ended(generated(ENDED["tokens"]))
+    assert found.passed
+    assert (found.detail["equal_fraction"], found.detail["tokens"], found.detail["reference_tokens"]) == (1.0, COUNTS.sum(), COUNTS.sum())
+
+
+def test_an_answer_that_left_the_reference_may_be_of_another_length():
+    answers = generated(ENDED["tokens"])
+    answers[2] = np.array([3, 4, 5, 6, END], np.int32).tobytes()  # the reference has three tokens
+    found = score_ended(answers)
+    assert found.passed
+    assert found.detail["rows_of_wrong_length"] == 0
+    assert found.detail["tokens"] == COUNTS.sum() + 2
+
+
+@pytest.mark.parametrize(
+    "row",
+    [[3], [3, 4, 5, 6], [END, END, END], [3, END, 4, 5, 6], [3, 4, 5, 6, 7, END], []],
+    ids=["stops without an end", "stops one short", "two ends", "goes on behind its end", "more than it asked for", "nothing"],
+)
+def test_an_answer_that_ends_where_none_may_is_of_the_wrong_length(row):
+    found = score_ended(generated(ENDED["tokens"]) | {2: np.array(row, np.int32).tobytes()})
+    assert found.detail["rows_of_wrong_length"] == 1
+    assert not found.passed
+
+
+def test_an_end_where_the_reference_goes_on_is_a_divergence_that_is_judged():
+    assert TOP[0, 2, 0] != END
+    answers = generated(ENDED["tokens"]) | {0: np.array([*ENDED["tokens"][0, :2], END], np.int32).tobytes()}
+    found = score_ended(answers)
+    assert found.detail["regret"] > 0
+    assert found.detail["rows_of_wrong_length"] == 0
+
+
+def test_a_reference_with_end_tokens_and_no_counts_is_refused():
+    half = {k: v for k, v in ENDED.items() if k != "max_new_tokens"}
+    with pytest.raises(ValueError, match="only one of end_tokens and max_new_tokens"):
+        accuracy.score("tokens", generated(ENDED["tokens"]), half, TOLERANCE, ("tokens",), LOGITS[:FORCED])

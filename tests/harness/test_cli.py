@@ -48,6 +48,9 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--load-seconds", "nan"], "--load-seconds nan: more than 0"),
         ([*MOCK, "--load-seconds", "5", "--mode", "valid"], "is for --mode quick"),
         ([*MOCK, "--python", "python3"], "leave it out"),
+        ([*MOCK, "--eos", "stop"], "--eos stop: is for models that generate"),
+        ([*MOCK, "--eos", "halt"], "--eos halt: unknown; there are stop, ignore"),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--eos", "stop"], "no end token is known: it takes --weights"),
         ([*MOCK, "--precision", "fp32"], "did you mean float32?"),
         ([*MOCK, "--dataset", "."], "is a directory; give one file"),
         ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
@@ -193,7 +196,8 @@ def test_doctor_names_every_thing_it_looks_at():
 
 
 def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path):
-    done = mock(tmp_path, "--sut-option", "latency-ms=30")
+    done = mock(tmp_path, "--sut-option", "latency-ms=100")
     assert done.returncode == 0, done.stderr
     assert "INVALID: Only processed" in done.stdout
-    assert "--load-seconds 3  (LoadGen had too few queries to call it VALID)" in done.stdout
+    assert "ranked     no, because LoadGen does not call it VALID" in done.stdout
+    assert "--load-seconds 0.8  (LoadGen had too few queries to call it VALID)" in done.stdout

@@ -122,9 +122,32 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
     path = tmp_path / "text"
     path.write_text("short\n\na little longer")
     found, arrays, twin = prepare(tmp_path, BERT, path)
-    assert arrays["input_ids"].shape == (2, 32)
+    assert arrays["input_ids"].shape == (2, 24)  # the longest, to a multiple of 8, not the 32 of the size
+    assert (found.lengths, found.padded_to, found.uneven) == ((7, 17), 24, False)
+    assert found.notes[0] == "text: 2 prompts of 7 to 17 tokens, padded to 24 (bytes and their marks)"
     assert arrays["attention_mask"].sum(1).tolist() == [7, 17]
     assert twin["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
+
+
+def test_a_sequence_length_that_was_asked_for_is_kept(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("short")
+    found = dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=19)
+    with np.load(found.path) as f:
+        assert f["input_ids"].shape == (1, 19)
+    with pytest.raises(UsageError, match=r"text:1: the prompt has 7 tokens: shorten it, or give --seq-len 7 or more"):
+        dataset.prepare(BERT, BERT.sizes["tiny"], 8, path, tmp_path / "cache", seq_len=6)
+
+
+def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
+    def uneven(*rows):
+        path = tmp_path / "rows.jsonl"
+        path.write_text("".join(json.dumps({"prompt": prompt, "max_new_tokens": new}) + "\n" for prompt, new in rows))
+        return dataset.prepare(MISTRAL, MISTRAL.sizes["tiny"], 8, path, tmp_path / "cache").uneven
+
+    assert not uneven(("ab", 4), ("cd", 4))
+    assert uneven(("ab", 4), ("cde", 4))
+    assert uneven(("ab", 4), ("cd", 5))
 
 
 OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())])
@@ -142,7 +165,7 @@ def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_p
     with np.load(found.path) as f:
         assert f["input_ids"][:, :4].tolist() == [[11, 1, 2, 3], [11, 4, 9, 9]]
         assert f["attention_mask"].sum(1).tolist() == [4, 2]
-    assert found.notes == ("text: 2 prompts of 2 to 4 tokens (tokenizer.json)",)
+    assert found.notes == ("text: 2 prompts of 2 to 4 tokens, padded to 8 (tokenizer.json)",)
 
 
 def test_weights_without_a_tokenizer_read_bytes_and_say_so(tmp_path):
@@ -167,7 +190,7 @@ def test_a_prompt_that_becomes_no_token_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("model", "text", "words"),
     [
-        (BERT, "x" * 40, r"text:1: the prompt has 42 tokens and bert tiny takes 32: .*--seq-len 42"),
+        (BERT, "x" * 1000, r"text:1: the prompt has 1002 tokens and bert tiny takes 512: shorten it"),
         (MISTRAL, "x" * 40_000, "text:1: 40001 prompt tokens .* positions of mistral tiny"),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, plan, run, rundir
+from harness import cell, cli, loadgen_test, locks, plan, result, run, rundir
 from harness.environments import EnvironmentFailure
 from harness.errors import UsageError
 from sut.registry import SUTS
@@ -197,3 +197,58 @@ def test_an_unwritable_output_is_a_usage_error(tmp_path, made_environment):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be written"):
         run.run(request(tmp_path / "file"), Reporter(), 0)
+
+
+def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_environment):
+    for batch in (1, 3, 32):
+        asked = request(tmp_path, scenario="Offline", batch_size=batch, options={"latency-ms": 5.0})
+        found = run.run(asked, Reporter(), 0)
+        assert (found.status, found.loadgen) == ("ok", "VALID")
+        measured = found.measured
+        assert (measured["samples"], measured["padding_fraction"]) == (batch * measured["batches"], 0)
+        assert found.metrics["ms_per_step"] == pytest.approx(1000 * batch / found.metrics["samples_per_second"])
+
+
+def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(tmp_path, made_environment, monkeypatch):
+    """The machine was so busy while it calibrated that the SUT turned out ten times as fast."""
+    from scenarios.job import Outcome
+
+    asked, seen = request(tmp_path, scenario="Offline", options={"latency-ms": 5.0}), []
+    original = loadgen_test.run
+
+    def busy_at_first(job, *rest) -> Outcome:
+        if job.test == "performance":
+            seen.append(job)
+        if len(seen) == 1 and job.test == "performance":
+            slow = {"fastest_sample_ns": 1e8, "median_sample_ns": 1e8, "slowest_batch_ns": 1e8}
+            return original(dataclasses.replace(job, calibration=slow), *rest)
+        return original(job, *rest)
+
+    monkeypatch.setattr(loadgen_test, "run", busy_at_first)
+    reporter = Reporter()
+    found = run.run(asked, reporter, 0)
+    assert (found.status, found.loadgen, len(seen)) == ("ok", "VALID", 2)
+    assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
+    assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
+
+
+def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environment):
+    import threading
+
+    said, reporter = threading.Event(), Reporter()
+    say = reporter.say
+    reporter.say = lambda text: (say(text), said.set() if text.startswith("waiting: another cell") else None)
+    with locks.machine(lambda text: None):
+        thread = threading.Thread(target=run.run, args=(request(tmp_path), reporter, 0))
+        thread.start()
+        assert said.wait(60)
+    thread.join(60)
+    assert next(tmp_path.rglob("quick-1/result.json"))
+
+
+def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
+    calm = {"seconds": 10.0, "stalled_seconds": 0.0, "longest_stall_seconds": 0.0, "other_processors": 0.02, "stolen_processors": None}
+    assert result._disturbed(calm) == result._disturbed({}) == ([], [])
+    serious, notes = result._disturbed({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2})
+    assert [text.split(":")[0] for text in serious] == ["no answer came for 4 of its 10 s (longest 4 s)"]
+    assert [text.split(" while")[0] for text in notes] == ["other programs used 0.2 processors"]

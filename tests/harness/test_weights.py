@@ -175,7 +175,6 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     text = tmp_path / "text"
     text.write_text("one prompt\n\nand another")
     asked = request(tmp_path / "runs", weights_folder=folder, dataset_file=text)
-    assert "tiny figures show that a cell works; they rank nothing" not in asked.reasons
     found = run.run(asked, Reporter(), 0)
     assert (found.status, found.cell.size) == ("ok", "own")
     digest = hashlib.sha256((folder / "config.json").read_bytes() + (folder / "model.safetensors").read_bytes()).hexdigest()
@@ -185,10 +184,58 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     measured = json.loads(next(Path(found.directory).rglob("measurements.json")).read_text())
     assert f"the user's {folder}, sha256 with config.json {digest}" in measured["starting_weights_filename"]
     assert f"weights of {folder}, tokenizer tokenizer.json" in found.warnings
-    assert any(w.startswith("text: 2 prompts of ") and w.endswith(" tokens (tokenizer.json)") for w in found.warnings)
+    assert any(
+        w.startswith("text: 2 prompts of ") and " tokens, padded to " in w and w.endswith(" (tokenizer.json)") for w in found.warnings
+    )
 
 
 def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):  # noqa: F811
     found = run.run(request(tmp_path / "runs", weights_folder=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
     assert (found.status, found.cell.size, found.ranked) == ("ok", "own", False)
     assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
+
+
+def test_end_tokens_are_those_transformers_generates_by(made):  # noqa: F811
+    folder = made("mistral")
+    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 2, 10**9, "x"]}))
+    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2, 7)
+    (folder / "generation_config.json").write_text("{}")
+    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+
+
+@pytest.fixture
+def prompted(made, tmp_path):  # noqa: F811
+    """Flags of a cell with a user's weights, tokenizer and prompts; almost every second token is an end token there."""
+    folder, text = made("mistral"), tmp_path / "text"
+    bpe(400).save(str(folder / "tokenizer.json"))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(2, 300))}))
+    text.write_text("one prompt\n\nand another\n\na third one, which is longer")
+    return {"model": "mistral", "scenario": "Offline", "batch_size": 2, "weights_folder": folder, "dataset_file": text, "cache": CACHE}
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, made_environment, scenario):  # noqa: F811
+    flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
+    found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
+    assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
+    assert found.measured["tokens"] < 45 * found.measured["samples"]
+    assert found.measured["passes"] % 1 == 0
+    assert found.accuracy["passed"]
+    assert found.accuracy["detail"]["tokens"] == found.accuracy["detail"]["reference_tokens"] < 3 * 45
+    record = json.loads((Path(found.directory) / "record.json").read_text())
+    assert record["end_tokens"] == list(range(2, 300))
+
+
+def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_environment):  # noqa: F811
+    found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
+    assert (found.status, found.cell.eos) == ("ok", "ignore")
+    assert found.measured["tokens"] == 45 * found.measured["samples"]
+    assert any(w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or") for w in found.warnings)
+
+
+def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
+    asked = request(tmp_path, **{**prompted, "dataset_file": None})
+    assert (asked.eos, asked.end_tokens) == ("ignore", ())
+    with pytest.raises(UsageError, match="synthetic prompts get a fixed count of tokens: give your own"):
+        request(tmp_path, **{**prompted, "dataset_file": None}, eos="stop")

@@ -1,0 +1,43 @@
+"""Whether Offline was measured on whole batches: one that is filled up costs as much as a full one and counts for less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compliance import counts
+from compliance.check import Check, Fault, judge, not_applicable
+from compliance.tree import Subject
+
+_NAME = "whole batches"
+_LEAST = 3  # of a quick run; a round asks for far more
+
+
+def checks(s: Subject) -> list[Check]:
+    samples, batches = counted(s)
+    where = {"source": "J3", "file": s.place.show(s.performance.folder / "mlperf_log_detail.txt")}
+    if s.scenario != "Offline" or s.record is None:
+        why = f"{s.scenario} has none" if s.record is not None else "no record says what the batch size is"
+        return [not_applicable(_NAME, why, **where)]
+    if samples is None or batches is None:
+        return [judge(_NAME, ["the number of samples or the batch size is missing"], "", **where)]
+    rows = batches * int(s.recorded("cell", "batch_size"))
+    padding = (rows - samples) / rows
+    told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    faults = _faults(samples, batches, rows) if s.recorded("mode") == "quick" else ()
+    return [judge(_NAME, faults, told, **where, fix="measure again: the harness chooses whole batches by itself")]
+
+
+def _faults(samples: int, batches: int, rows: int) -> Iterator[Fault]:
+    if samples != rows:
+        text = f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows of {batches} batches are padding"
+        yield Fault(text, str(rows), str(samples))
+    if batches < _LEAST:
+        yield Fault(f"a figure of {batches} batch(es); a quick run has {_LEAST} at least", f"at least {_LEAST}", str(batches))
+
+
+def counted(s: Subject) -> tuple[int | None, int | None]:
+    """(samples, batches) of the performance test; None: the log, or the record, does not tell."""
+    samples, batch = counts.samples(s.performance.detail, s.scenario), s.recorded("cell", "batch_size")
+    if samples is None or not 0 < samples < 1 << 53 or type(batch) is not int or batch < 1:
+        return None, None
+    return int(samples), -(-int(samples) // batch)

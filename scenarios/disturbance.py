@@ -1,0 +1,105 @@
+"""What disturbed a test while it ran: other programs' work, processor time the hypervisor kept, and times in which no answer came.
+
+Linux only; elsewhere the processor's part is absent, never guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+_STAT = Path("/proc/stat")
+# Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal. Guests count as user.
+_BUSY, _STEAL = (0, 1, 2, 5, 6), 7
+# A gap counts as a stand-still where it is longer than both.
+_TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Seconds since the machine started (`busy`, `steal`, over the processors this process may use) and of this process alone (`own`)."""
+
+    at_ns: int
+    busy: float
+    steal: float
+    own: float
+
+
+@dataclass
+class Gaps:
+    """Stand-stills between the answers of one test, found as they come in: 0.1 µs a batch.
+
+    Attributes:
+        usual_ns: the slowest batch of the calibration.
+        last_ns: when the last answer came; 0: none yet.
+        count, total_ns, longest_ns: of the stand-stills; their sum is without `usual_ns` of each.
+    """
+
+    usual_ns: float
+    last_ns: int = 0
+    count: int = 0
+    total_ns: float = 0.0
+    longest_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.limit_ns = max(_TIMES_SLOWEST * self.usual_ns, _LEAST_NS)
+
+    def start(self) -> None:
+        self.last_ns = time.perf_counter_ns()
+
+    def add(self, gap_ns: int) -> None:
+        """`gap_ns` is longer than `limit_ns`."""
+        if self.last_ns:
+            self.count += 1
+            self.total_ns += gap_ns - self.usual_ns
+            self.longest_ns = max(self.longest_ns, gap_ns)
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """Of one LoadGen test.
+
+    Attributes:
+        seconds: how long it was watched.
+        other_processors, stolen_processors: processors, on average, that other programs used and that the hypervisor kept; None: the
+            system does not tell.
+        stalls, stalled_seconds, longest_stall_seconds: stand-stills, see `Gaps`.
+    """
+
+    seconds: float
+    other_processors: float | None
+    stolen_processors: float | None
+    stalls: int
+    stalled_seconds: float
+    longest_stall_seconds: float
+
+
+def read() -> Reading | None:
+    """None: this system does not tell."""
+    try:
+        lines = _STAT.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    usable = {f"cpu{n}" for n in os.sched_getaffinity(0)}
+    columns = [list(map(int, line.split()[1:])) for line in lines if line.split(" ", 1)[0] in usable]
+    if not columns or any(len(each) <= _STEAL for each in columns):
+        return None
+    ticks, own = os.sysconf("SC_CLK_TCK"), os.times()
+    return Reading(
+        time.perf_counter_ns(),
+        sum(each[n] for each in columns for n in _BUSY) / ticks,
+        sum(each[_STEAL] for each in columns) / ticks,
+        own.user + own.system + own.children_user + own.children_system,
+    )
+
+
+def between(before: Reading | None, after: Reading | None, seconds: float, gaps: Gaps) -> Disturbance:
+    """Of the span from one reading to the other."""
+    others = stolen = None
+    if before and after:
+        span = (after.at_ns - before.at_ns) / 1e9
+        others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
+        stolen = (after.steal - before.steal) / span
+    return Disturbance(seconds, others, stolen, gaps.count, gaps.total_ns / 1e9, gaps.longest_ns / 1e9)
