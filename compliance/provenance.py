@@ -227,7 +227,8 @@ def _small_trace(s: Subject) -> Fault | None:
     own, issued, mode = s.rules.own, claims.issued_samples(s.performance, s.scenario), str(s.recorded("mode"))
     if issued is None or s.place.scenario not in own.trace_sample_bytes:
         return None
-    if mode not in own.trace_bytes or (s.performance.detail.number("requested_min_query_count") or 0) > 1:  # which a quick run asks for
+    least_ms = s.performance.detail.number("requested_min_duration_ms") or 0
+    if mode not in own.trace_bytes or least_ms >= s.rules.scenarios[s.place.scenario].min_duration_ms:  # as no quick run asks for
         mode = "submission"
     size, most = issued * own.trace_sample_bytes[s.place.scenario], own.trace_bytes[mode]
     if size * own.trace_slack > most:

@@ -112,7 +112,9 @@ def _next(found: Any, request: Any) -> str:
     from harness import output
     from harness.plan import LONGEST_TIMES
 
-    if found.status in ("error", "oom", "skipped"):
+    if found.status == "skipped":
+        return "the same command, changed as the status line says"
+    if found.status in ("error", "oom"):
         log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
         return f"the same command goes on from here: {request.command}{log}"
     if found.status == "unsupported":

@@ -55,7 +55,7 @@ class Terminal:
         """What the test is going to cost, once it is calibrated."""
         end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
         self.say(
-            f"{test}: {plan['samples']} samples, {plan['batches']} batches, in about {duration(plan['seconds'])}, until {end}; "
+            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, until {end}; "
             f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
         )
 
@@ -163,7 +163,7 @@ def speed(found: Result) -> str:
 def measured(found: Result) -> str:
     """What the figure rests on."""
     m, batch = found.measured, found.cell.batch_size
-    batches = f" in {m['batches']:,} batches of {batch}" if found.cell.scenario == "Offline" else ""
+    batches = f" in {counted(m['batches'], 'batch')} of {batch}" if found.cell.scenario == "Offline" else ""
     padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
     told = [f"{m['samples']:,} samples{batches}{padding}"]
     if "passes" in m:
@@ -193,6 +193,10 @@ def _energy(found: Result) -> str:
 def _times(seconds: Mapping[str, float]) -> str:
     first = [f"{seconds['until_measuring']:.1f} s until measuring"] if "until_measuring" in seconds else []
     return ", ".join([*first, *(f"{name} {s:.1f}" for name, s in seconds.items() if name != "until_measuring" and s >= 0.05)])
+
+
+def counted(number: float, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 'es'}"
 
 
 def duration(seconds: float) -> str:

@@ -217,15 +217,18 @@ def own_result(run: Path) -> dict[str, Any]:
     """What a result.json of an Offline run holds that has another source."""
     record, outcome = (tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json"))
     d = logs.read_detail(run / "raw" / "performance" / DETAIL)
-    rate = d.get("result_samples_per_second")
+    rate, samples, batch = d.get("result_samples_per_second"), d.get("generated_samples_per_query"), record["cell"]["batch_size"]
+    batches = -(-samples // batch)
     return {
         **{key: record[key] for key in ("cell", "mode", "round")},
         "loadgen": d.get("result_validity"),
         "metric": {"name": "samples_per_second", "value": rate},
-        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * record["cell"]["batch_size"] / rate},
+        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
+        "measured": {"samples": samples, "batches": batches},
         "evidence": {"after": outcome["evidence_after"] or {}},
         "peak_host_bytes": outcome["peak_host_bytes"],
         "energy": outcome["energy"] or {},
+        "disturbance": outcome["disturbance"] or {},
         "accuracy": {"passed": True},
     }
 

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import pytest
 from compliance import audit, rules, verdict
 from compliance.check import Check, Outcome
 from harness import models, plan, submission
-from scenarios import preflight
+from scenarios import loadgen, preflight
 from scenarios.job import Limits
+from tests import mock_job
 from tests.compliance import tree
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY, own_result
 from tests.compliance.tree import base, detail, edit_json, read_json, scenario_folder
@@ -278,19 +280,20 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
     edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
     detail(run, "performance", generated_samples_per_query=200_000)
     assert _told(run, "trace") == (NA, "none was written: it would have been too large")
-    detail(run, "performance", requested_min_query_count=64)  # no quick run asks for so many
+    detail(run, "performance", requested_min_duration_ms=600_000)  # no quick run asks for so long
     assert _told(run, "trace")[0] is FAIL
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_the_trace_limit_is_the_harness_own(scenario: str) -> None:
+def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
     own = rules.load().own
     assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in plan._PACE.items()}
     for mode, most in own.trace_bytes.items():
         fits = most // own.trace_sample_bytes[scenario]
         for count, written in ((fits, True), (fits + 1, False)):
-            limits = Limits(1, count, 1, False, 1.0, trace_bytes=most)
-            planned = preflight.performance(scenario, limits, {"target_qps": 1.0, "target_latency": 1e9}, 1e12)
+            job = replace(mock_job.make(tmp_path / f"{mode}-{count}", scenario=scenario), limits=Limits(1, count, 1, trace_bytes=most))
+            settings = loadgen.settings(job, {"target_qps": 1.0, "target_latency": 1e9})
+            planned = preflight.performance(job, settings, 1e12)
             assert planned.trace is written, mode
 
 
