@@ -10,25 +10,18 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import (
-    compliance_tests,
-    counts,
-    evidence,
-    files,
-    inferred,
-    layout,
-    metadata,
-    official,
-    provenance,
-    recomputed,
-    rules,
-    scores,
-    settings,
-    tree,
-    validity,
-)
-from compliance.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
-from compliance.verdict import Audit, Claim, of_level
+from compliance import rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests
+from compliance.checks import accuracy as scores
+from compliance.checks import benchmark as official
+from compliance.checks import dates_and_digests as provenance
+from compliance.checks import evidence, inferred, layout, metadata, settings, validity
+from compliance.checks import sample_order as recomputed
+from compliance.findings.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
+from compliance.findings.verdict import Audit, Claim, of_level
+from compliance.loadgen import counts
+from compliance.logs import files
 
 PARTS = (
     layout.checks,

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, layout, metadata, rules, tree, validity, verdict
-from compliance.check import Check, Outcome
+from compliance import audit, rules
+from compliance import subject as tree
+from compliance.checks import layout, metadata, validity
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
 from tests.compliance import tree as runs

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, compliance_tests, logs, rules, sampled, sources, tree
-from compliance.check import Check, Outcome
+from compliance import audit, logs, rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests, sampled
+from compliance.findings.check import Check, Outcome
+from compliance.rules import sources
 from tests.compliance import conftest, mutations
 from tests.compliance import tree as runs
 from tests.compliance.mutations import Mutation

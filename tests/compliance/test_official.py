@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, official, rules, tree
-from compliance.check import Check, Outcome
+from compliance import audit, rules
+from compliance import subject as tree
+from compliance.checks import benchmark as official
+from compliance.findings.check import Check, Outcome
 from tests.compliance import tree as runs
 
 V61 = rules.load("v6.1")

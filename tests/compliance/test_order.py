@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compliance import counts, logs, order, rules, trace
+from compliance import logs, rules
+from compliance.loadgen import counts
+from compliance.loadgen import sample_order as order
+from compliance.logs import trace
 
 RUN = """
 import json, sys

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from compliance import audit, logs, recomputed, rules, tree
-from compliance.check import Check, Outcome
+from compliance import audit, logs, rules
+from compliance import subject as tree
+from compliance.checks import sample_order as recomputed
+from compliance.findings.check import Check, Outcome
 from tests.compliance.tree import base, scenario_folder
 
 V51 = rules.load("v5.1")

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compliance import rules, sampled, verification
+from compliance import rules
+from compliance.audit_tests import sampled, verification
+from compliance.audit_tests.sampled import Row
 from compliance.logs import Detail
-from compliance.sampled import Row
 
 V61 = rules.load("v6.1")
 

@@ -1,0 +1,25 @@
+"""Faults of one entry of a detail log, with its line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compliance.findings.check import Fault, differs, shown
+from compliance.logs import Detail
+
+DIGITS = 1.1e-5
+"""Relative: LoadGen logs floats with six significant digits."""
+
+
+def of_entry(d: Detail, key: str, want: Any, who: str) -> Fault:
+    """Of one entry of the detail log."""
+    return differs(key, d.get(key), want, who, line=d.line(key))
+
+
+def close(a: float, b: float, relative: float) -> bool:
+    return abs(a - b) <= relative * max(abs(a), abs(b))
+
+
+def no_number(d: Detail, key: str) -> Fault:
+    value = shown(repr(d.get(key)))
+    return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=d.line(key))

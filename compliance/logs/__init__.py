@@ -1,0 +1,15 @@
+"""From bytes to values: LoadGen's logs, traces and user.conf, dates, JSON, arrays. No rule is known here."""
+
+from compliance.logs.detail import (
+    TWICE,
+    Answers,
+    Detail,
+    Line,
+    Summary,
+    read_accuracy,
+    read_detail,
+    read_ends,
+    read_summary,
+)
+
+__all__ = ["TWICE", "Answers", "Detail", "Line", "Summary", "read_accuracy", "read_detail", "read_ends", "read_summary"]
