@@ -294,7 +294,7 @@ def test_a_time_that_is_none_is_no_number(tmp_path: Path, time_ms: str) -> None:
 
 
 def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs.detail, "_LARGEST_DETAIL", 1 << 20)
+    monkeypatch.setattr(logs.detail, "_LARGEST", 1 << 20)
     path = tmp_path / "detail.txt"
     with path.open("wb") as f:
         f.write((ENTRY % ("a", 1, 1)).encode() * 20_000)
@@ -304,7 +304,7 @@ def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, mon
 
 
 def test_answers_beyond_the_most_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs.detail, "_MOST_PAYLOAD", 100)
+    monkeypatch.setattr(logs.answers, "_MOST_PAYLOAD", 100)
     path = tmp_path / "accuracy.json"
     rows = ",\n".join(f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{"00" * 40}" }}' for n in range(5))
     path.write_text(f"[\n{rows}\n]\n")
