@@ -13,7 +13,7 @@ from compliance.audit_tests import sampled, verification
 from compliance.audit_tests.sampled import Compared, Row, Sampled
 from compliance.checks import benchmark as official
 from compliance.checks.accuracy import whole_log
-from compliance.checks.dates_and_digests import is_sha256, no_reference
+from compliance.checks.dates_and_digests import no_reference
 from compliance.findings.check import Check, judge, manual, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
@@ -69,7 +69,7 @@ def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
     yield from rows.problems
     text, fault = files.attempt(files.text, path.with_name("accuracy.txt"))
     hashes = [line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")]
-    if len(hashes) != 1 or not is_sha256(hashes[0]):
+    if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
     texts = [files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0] for word in ("baseline", "compliance")]
     said = stated(test, "verify_accuracy.txt", verification.PASS, s)
@@ -103,7 +103,7 @@ def _cut(rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Iter
     text, fault = files.attempt(files.text, submitted.with_name("accuracy.txt"))
     hashes = [line.removeprefix("hash=") for line in (text or "").splitlines() if line.startswith("hash=")]
     digest, _ = files.attempt(files.sha256, whole)
-    if hashes != [digest] or not is_sha256(digest):
+    if hashes != [digest] or not files.is_sha256(digest):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; the whole log has {digest}"
 
 

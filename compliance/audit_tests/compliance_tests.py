@@ -10,10 +10,10 @@ from compliance.audit_tests import answers as compliance_answers
 from compliance.audit_tests import log as compliance_logs
 from compliance.audit_tests import repeats, verification
 from compliance.checks import user_conf
-from compliance.checks.dates_and_digests import power_date
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.logs import files
+from compliance.logs.dates import power_date
 from compliance.rules import ComplianceTest
 from compliance.subject import Subject, Test
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from compliance import logs
 from compliance.checks import sample_order as recomputed
-from compliance.checks.dates_and_digests import bounded_sha256, is_sha256, no_reference
+from compliance.checks.dates_and_digests import no_reference
 from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.logs import files, strict_json
 from compliance.rules import Rules
@@ -143,7 +143,7 @@ def _hash_form(s: Subject) -> Iterator[Fault | str]:
     file = s.place.show(s.accuracy.folder / "accuracy.txt")
     if len(found) != 1:
         yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
-    elif not is_sha256(found[0]):
+    elif not files.is_sha256(found[0]):
         yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
 
 
@@ -153,7 +153,7 @@ def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fau
         yield from faults
         return
     read = answers is not None and not _problems(answers, s)
-    of = files.sha256 if read else partial(bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
+    of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
     stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(of, whole)
     if fault or digest != stated:
         file = s.place.show(s.accuracy.folder / "accuracy.txt")

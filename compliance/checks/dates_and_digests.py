@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from compliance.checks import loadgen_build as revision
 from compliance.checks import record as claims
 from compliance.checks.loadgen_build import BOTH
 from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.logs import files
+from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, Subject, Test
 
 _BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
@@ -51,23 +50,6 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
         _trace(s),
         *claims.checks(s),
     ]
-
-
-def log_date(text: Any) -> datetime | None:
-    """`2026-11-21T03:46:56Z`, and the build date, which is UTC without saying so."""
-    try:
-        found = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
-def power_date(text: Any) -> datetime | None:
-    """`MM-DD-YYYY HH:MM:SS.mmm`, UTC (loadgen/utils.cc, DateTimeStringForPower)."""
-    try:
-        return datetime.strptime(text, "%m-%d-%Y %H:%M:%S.%f")
-    except (TypeError, ValueError):
-        return None
 
 
 def _dates(s: Subject, now: datetime) -> Iterator[Fault | str]:
@@ -192,7 +174,7 @@ def _digests(s: Subject) -> Check:
     faults: list[Fault | str] = [
         _no_sha256(name, shown(repr(s.recorded("digests", name))))
         for name in ("weights", "inputs")
-        if not is_sha256(s.recorded("digests", name))
+        if not files.is_sha256(s.recorded("digests", name))
     ]
     stated = s.recorded("digests", "reference")
     if no_reference(s):
@@ -201,7 +183,7 @@ def _digests(s: Subject) -> Check:
             if faults
             else manual("digests", f"there is no reference to compare with: {s.recorded('accuracy', 'reason')}", **where)
         )
-    found, fault = files.attempt(partial(bounded_sha256, most=_LARGEST_REFERENCE), s.place.run / "reference.npz")
+    found, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), s.place.run / "reference.npz")
     if fault or found != stated:
         faults.append(fault or Fault(f"reference.npz has sha256 {found}; record.json says {shown(stated)}", shown(stated), str(found)))
     return judge("digests", faults, "reference.npz is the recorded one; weights and inputs are stated", **where)
@@ -238,19 +220,8 @@ def _small_trace(s: Subject) -> Fault | None:
     return Fault(f"{text}it is left out where it would have more than {most / 1e6:.0f} MB", "a trace", "none")
 
 
-def bounded_sha256(path: Path, most: int) -> str:
-    """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
-    if (size := path.stat().st_size) > most:
-        raise files.Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
-    return files.sha256(path)
-
-
 def _no_sha256(name: str, found: str) -> Fault:
     return Fault(f"digests.{name} is {found}; a sha256 belongs there", "a sha256", found, "record.json")
-
-
-def is_sha256(value: Any) -> bool:
-    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
 def no_reference(s: Subject) -> bool:
@@ -264,7 +235,7 @@ def _raw_logs(s: Subject) -> Iterator[Fault | str]:
     for test, submitted, name in pairs:
         raw = s.place.raw(test)
         assert raw is not None
-        digest = partial(bounded_sha256, most=_LARGEST_LOG)
+        digest = partial(files.bounded_sha256, most=_LARGEST_LOG)
         (first, fault), (second, raw_fault) = files.attempt(digest, submitted), files.attempt(digest, raw / name)
         if fault or raw_fault:
             yield Fault(f"{test}: {fault or 'raw: ' + raw_fault}", file=s.place.show(submitted if fault else raw / name))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from compliance.findings.check import Fault
-from compliance.findings.entries import DIGITS, close, of_entry
+from compliance.findings.entries import of_entry
 from compliance.logs import Detail
+from compliance.logs.digits import DIGITS, close
 
 Faults = Iterator[Fault | str]
 

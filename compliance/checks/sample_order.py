@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from compliance.checks import trace as trace_figures
-from compliance.checks.validity import wall_seconds
 from compliance.findings.check import Check, Fault, judge, not_applicable, shown
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
 from compliance.logs import Detail
+from compliance.logs.dates import wall_seconds
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
 from compliance.subject import Subject, Test

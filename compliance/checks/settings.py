@@ -10,9 +10,10 @@ from compliance.checks import effective_settings as derived
 from compliance.checks import user_conf
 from compliance.checks.validity import FIX_VALID
 from compliance.findings.check import Check, Fault, judge, shown
-from compliance.findings.entries import DIGITS, close, of_entry
+from compliance.findings.entries import of_entry
 from compliance.loadgen import counts
 from compliance.logs import Detail
+from compliance.logs.digits import DIGITS, close
 from compliance.rules import Rules
 from compliance.subject import Subject, Test
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from compliance.findings.check import Fault, differs
-from compliance.findings.entries import DIGITS, of_entry
+from compliance.findings.entries import of_entry
 from compliance.loadgen import counts, server
 from compliance.loadgen.early_stopping import discards, estimates
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, Ladder
 from compliance.logs import Detail
+from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from compliance.findings.check import Check, Fault, judge, manual, shown
-from compliance.findings.entries import DIGITS, close
+from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 
 from compliance.checks import user_conf
-from compliance.checks.dates_and_digests import power_date
 from compliance.findings.check import Check, Fault, judge, shown
-from compliance.findings.entries import DIGITS, close, no_number, of_entry
+from compliance.findings.entries import no_number, of_entry
 from compliance.loadgen import counts, early_stopping, schedule, server
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail
+from compliance.logs.dates import wall_seconds
+from compliance.logs.digits import DIGITS, close
 from compliance.rules import Rules
 from compliance.subject import Subject, Test
 
@@ -306,11 +307,6 @@ def _one_by_one_ns(d: Detail, scenario: str) -> float:
     """What the queries took that were issued one after the other."""
     mean = {"SingleStream": SAMPLES.mean, "MultiStream": QUERIES.mean}.get(scenario)
     return (d.number("result_query_count") or 0) * (d.number(mean) or 0) if mean else 0.0
-
-
-def wall_seconds(d: Detail) -> float | None:
-    begin, end = power_date(d.get("power_begin")), power_date(d.get("power_end"))
-    return None if begin is None or end is None else (end - begin).total_seconds()
 
 
 def _verdict(d: Detail) -> Iterator[Fault | str]:

@@ -7,17 +7,10 @@ from typing import Any
 from compliance.findings.check import Fault, differs, shown
 from compliance.logs import Detail
 
-DIGITS = 1.1e-5
-"""Relative: LoadGen logs floats with six significant digits."""
-
 
 def of_entry(d: Detail, key: str, want: Any, who: str) -> Fault:
     """Of one entry of the detail log."""
     return differs(key, d.get(key), want, who, line=d.line(key))
-
-
-def close(a: float, b: float, relative: float) -> bool:
-    return abs(a - b) <= relative * max(abs(a), abs(b))
 
 
 def no_number(d: Detail, key: str) -> Fault:

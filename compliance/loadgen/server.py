@@ -11,10 +11,11 @@ import numpy as np
 
 from compliance.checks import user_conf
 from compliance.findings.check import Fault
-from compliance.findings.entries import DIGITS, close, of_entry
+from compliance.findings.entries import of_entry
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS, SAMPLES, Ladder, limited
 from compliance.logs import Detail
+from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject
 
 

@@ -189,6 +189,17 @@ def sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def bounded_sha256(path: Path, most: int) -> str:
+    """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
+    if (size := path.stat().st_size) > most:
+        raise Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+    return sha256(path)
+
+
+def is_sha256(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
 WORKER_SOURCE = ("scenarios", "sut")
 
 
