@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 from compliance import logs
 from compliance.logs import files
 from compliance.logs import trace as traces
+from compliance.logs.digits import DIGITS, close
+from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 
 T = TypeVar("T")
@@ -119,6 +121,11 @@ class Subject:
     def on_edge(self) -> bool:
         return "edge" in str((self.system or {}).get("system_type")).lower()
 
+    @property
+    def no_reference(self) -> bool:
+        """record.json says that none could be made, and why."""
+        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
+
     def recorded(self, *keys: str) -> Any:
         """A value of record.json, None where it is not there."""
         value: Any = self.record
@@ -191,6 +198,25 @@ def read(place: Place, rules: Rules) -> Subject:
         dict(_compliance(place, rules)),
         faults,
     )
+
+
+def stated(conf: Conf, key: str, s: Subject) -> tuple[str, float] | None:
+    """What LoadGen looks up; in a submission the model's name may have been another than the folder's."""
+    models = conf.models()
+    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
+    return conf.look_up(model, s.scenario, key)
+
+
+def asked(s: Subject, key: str) -> tuple[float, bool] | None:
+    """(what the performance test was asked for, whether that is all its digits): the log has six of them, user.conf all. None: missing."""
+    rule = s.rules.user_conf[key]
+    logged = s.performance.detail.number(rule.logged_as(s.scenario) or "")
+    if logged is None or not 0 < logged < 1e18:
+        return None
+    found = stated(parse(s.performance.user_conf or ""), key, s)
+    if found is not None and close(found[1] * rule.factor, logged, DIGITS):
+        return found[1] * rule.factor, True
+    return logged, float(f"{logged:.5g}") == logged
 
 
 def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:

@@ -13,7 +13,6 @@ from compliance.audit_tests import sampled, verification
 from compliance.audit_tests.sampled import Compared, Row, Sampled
 from compliance.checks import benchmark as official
 from compliance.checks.accuracy import whole_log
-from compliance.checks.dates_and_digests import no_reference
 from compliance.findings.check import Check, judge, manual, not_applicable
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
@@ -200,7 +199,7 @@ def _compared(compared: Compared, answers: Mapping[int, bytes], test: Test, s: S
         f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the accuracy run's bytes "
         f"(first sample {compared.different[0].index})"
     )
-    if s.place.run is None or no_reference(s):
+    if s.place.run is None or s.no_reference:
         why = s.recorded("accuracy", "reason") if s.place.run is not None else "a submission holds no reference"
         return manual(name, f"{told}, and nothing is there to judge them by: {why}", **where)
     score, why = files.attempt(lambda run: _scored(compared, answers, run, s.recorded("accuracy")), s.place.run)

@@ -9,11 +9,11 @@ from typing import Any
 from compliance.audit_tests import answers as compliance_answers
 from compliance.audit_tests import log as compliance_logs
 from compliance.audit_tests import repeats, verification
-from compliance.checks import user_conf
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import power_date
+from compliance.logs.user_conf import parse
 from compliance.rules import ComplianceTest
 from compliance.subject import Subject, Test
 
@@ -205,7 +205,7 @@ def _run(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
     want = {f"*.*.{key}": str(value) for key, value in rule.settings(s.official).items()}
-    if text is None or user_conf.parse(text).values != want:
+    if text is None or parse(text).values != want:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     for key in ("precision", "graphs"):
         seen, reference = _seen(test, key), _seen(s.performance, key)

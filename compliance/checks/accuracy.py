@@ -13,7 +13,6 @@ import numpy as np
 
 from compliance import logs
 from compliance.checks import sample_order as recomputed
-from compliance.checks.dates_and_digests import no_reference
 from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.logs import files, strict_json
 from compliance.rules import Rules
@@ -83,7 +82,7 @@ def checks(s: Subject) -> list[Check]:
         found.append(
             judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
         )
-    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and no_reference(s) else []
+    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and s.no_reference else []
     return [
         *found,
         _score(s, answers, fault),
@@ -219,7 +218,7 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
     line = (s.accuracy_text or "").split("\n", 1)[0]
     if s.place.run is None:
         return _stated(s, "a submission without a run directory around it holds no reference to score against")
-    if no_reference(s):
+    if s.no_reference:
         return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
     if answers is None:
         return judge("accuracy score", [fault], "", **where)

@@ -177,7 +177,7 @@ def _digests(s: Subject) -> Check:
         if not files.is_sha256(s.recorded("digests", name))
     ]
     stated = s.recorded("digests", "reference")
-    if no_reference(s):
+    if s.no_reference:
         return (
             judge("digests", faults, "", **where)
             if faults
@@ -222,11 +222,6 @@ def _small_trace(s: Subject) -> Fault | None:
 
 def _no_sha256(name: str, found: str) -> Fault:
     return Fault(f"digests.{name} is {found}; a sha256 belongs there", "a sha256", found, "record.json")
-
-
-def no_reference(s: Subject) -> bool:
-    """record.json says that none could be made, and why."""
-    return not s.recorded("digests", "reference") and bool(s.recorded("accuracy", "reason"))
 
 
 def _raw_logs(s: Subject) -> Iterator[Fault | str]:

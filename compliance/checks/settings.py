@@ -14,8 +14,9 @@ from compliance.findings.entries import of_entry
 from compliance.loadgen import counts
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
+from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
-from compliance.subject import Subject, Test
+from compliance.subject import Subject, Test, stated
 
 _AGAIN = "measure again: log, user.conf and record are not of one unchanged run"
 # What an accuracy test, which takes each sample once, has no use for.
@@ -56,7 +57,7 @@ def checks(s: Subject) -> list[Check]:
     found: list[Check] = []
     for test in s.tests:
         file = s.place.show(test.folder / "mlperf_log_detail.txt")
-        conf = user_conf.parse(test.user_conf or "")
+        conf = parse(test.user_conf or "")
         found += [
             judge(
                 f"{test.name} test and scenario",
@@ -129,24 +130,24 @@ def _audit(d: Detail) -> Iterator[Fault | str]:
             yield Fault(f"line {line.number}: {shown(line.value)}", "no such warning", shown(line.value), line=line.number)
 
 
-def _requested(test: Test, conf: user_conf.Conf, s: Subject) -> Iterator[Fault | str]:
+def _requested(test: Test, conf: Conf, s: Subject) -> Iterator[Fault | str]:
     if not test.detail.values:
         yield "the log says nothing of them"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
     for key, rule in s.rules.user_conf.items():
-        stated, logged_as = user_conf.stated(conf, key, s), rule.logged_as(s.scenario)
-        if stated is None and (default := rule.default.get(s.scenario, rule.default.get("*"))) is not None:
-            stated = (f"nothing of {key}, which makes it", default)
-        if stated is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith(_OF_PERFORMANCE)):
+        entry, logged_as = stated(conf, key, s), rule.logged_as(s.scenario)
+        if entry is None and (default := rule.default.get(s.scenario, rule.default.get("*"))) is not None:
+            entry = (f"nothing of {key}, which makes it", default)
+        if entry is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith(_OF_PERFORMANCE)):
             continue  # a bare submission holds the performance test's user.conf
-        if key in _OF_TOKENS and not counts.tokens(test.detail) and (key != "use_token_latencies" or stated[1] != 1):
+        if key in _OF_TOKENS and not counts.tokens(test.detail) and (key != "use_token_latencies" or entry[1] != 1):
             continue  # logged only where latencies of tokens are taken
         found, number = test.detail.get(logged_as), test.detail.number(logged_as)
         number = float(found) if isinstance(found, bool) else number
-        if number is None or not close(number, stated[1] * rule.factor, DIGITS):
-            want = f"{stated[1] * rule.factor:.10g}"
-            text = f"user.conf says {shown(stated[0])} = {stated[1]:g}, {logged_as} is {shown(found)}"
+        if number is None or not close(number, entry[1] * rule.factor, DIGITS):
+            want = f"{entry[1] * rule.factor:.10g}"
+            text = f"user.conf says {shown(entry[0])} = {entry[1]:g}, {logged_as} is {shown(found)}"
             yield Fault(text, want, shown(found), line=test.detail.line(logged_as))
 
 

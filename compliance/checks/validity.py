@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from compliance.checks import user_conf
 from compliance.findings.check import Check, Fault, judge, shown
 from compliance.findings.entries import no_number, of_entry
 from compliance.loadgen import counts, early_stopping, schedule, server
@@ -14,7 +13,7 @@ from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS, close
 from compliance.rules import Rules
-from compliance.subject import Subject, Test
+from compliance.subject import Subject, Test, asked
 
 # Between two queries of SingleStream LoadGen and the SUT's binding take some microseconds; of the latency this is far more than enough.
 _IDLE, _IDLE_NS = 0.1, 1e5
@@ -152,7 +151,7 @@ def _counts(s: Subject) -> Iterator[Fault | str]:
 
 def _generated(s: Subject) -> Iterator[Fault | str]:
     """SingleStream and MultiStream prepare queries for twice the duration at the expected latency (loadgen.cc, GenerateQueries)."""
-    d, latency_ns = s.performance.detail, user_conf.asked(s, "target_latency")
+    d, latency_ns = s.performance.detail, asked(s, "target_latency")
     demand, count, spent_ns = schedule.demand(d), d.number("generated_query_count"), d.number("generated_query_duration")
     period = schedule.period_ns(latency_ns[0]) if latency_ns else 0
     want = schedule.stream(demand, period) if demand else None

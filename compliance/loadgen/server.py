@@ -9,14 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compliance.checks import user_conf
 from compliance.findings.check import Fault
 from compliance.findings.entries import of_entry
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS, SAMPLES, Ladder, limited
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
-from compliance.subject import Subject
+from compliance.subject import Subject, asked
 
 
 def over(d: Detail, ladder: Ladder) -> tuple[int, int] | None:
@@ -89,8 +88,8 @@ def _tokens(d: Detail, queries: float, completed: float) -> Iterator[Fault | str
 
 
 def rate(s: Subject) -> tuple[float, bool] | None:
-    """(queries a second that were asked for, whether that is all its digits), see user_conf.asked."""
-    return user_conf.asked(s, "target_qps")
+    """(queries a second that were asked for, whether that is all its digits), see compliance.subject.asked."""
+    return asked(s, "target_qps")
 
 
 def due(s: Subject) -> np.ndarray | None:

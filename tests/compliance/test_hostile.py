@@ -19,10 +19,9 @@ from hypothesis import given, settings
 
 from compliance import audit, logs
 from compliance import subject as tree
-from compliance.checks import user_conf
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
-from compliance.logs import files, strict_json
+from compliance.logs import files, strict_json, user_conf
 from tests.compliance import tree as runs
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY
 from tests.compliance.test_fuzz import FILES, damage

@@ -12,8 +12,9 @@ from jsonschema import Draft202012Validator
 from scipy.stats import binom
 
 from compliance import rules
-from compliance.checks import metadata, user_conf
+from compliance.checks import metadata
 from compliance.loadgen import early_stopping
+from compliance.logs import user_conf
 
 V61 = rules.load("v6.1")
 
