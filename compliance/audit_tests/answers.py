@@ -14,8 +14,9 @@ from compliance.audit_tests.sampled import Compared, Row, Sampled
 from compliance.checks import benchmark as official
 from compliance.checks.accuracy import whole_log
 from compliance.findings.check import Check, judge, manual, not_applicable
-from compliance.loadgen import counts
+from compliance.loadgen import counts, sampling
 from compliance.loadgen import sample_order as order
+from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
 from compliance.rules import ComplianceTest
 from compliance.subject import Subject, Test
@@ -123,16 +124,16 @@ def _samples(found: Sampled, test: Test, s: Subject, whole: bool = True) -> Iter
         return
     if not test.detail.values:
         return
-    planned, seed = sampled.expected(test.detail, s.scenario), test.detail.get("effective_accuracy_log_rng_seed")
+    planned, seed = sampling.expected(test.detail, s.scenario), test.detail.get("effective_accuracy_log_rng_seed")
     if planned is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
     count, share = planned
-    if count > sampled.MOST_SAMPLES:
+    if count > MOST_SAMPLES:
         yield from _plausible(found, count, share) if whole else ()
         return
     numbers = np.sort(np.array([row.seq_id for row in found.rows], np.int64))
-    wanted = sampled.chosen(count, share, seed)
+    wanted = sampling.chosen(count, share, seed)
     if not (np.array_equal(numbers, wanted) if whole else np.isin(numbers, wanted).all()):
         odd = np.setxor1d(numbers, wanted) if whole else np.setdiff1d(numbers, wanted)
         first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
@@ -165,7 +166,7 @@ def _order(found: Sampled, count: int, test: Test, s: Subject) -> Iterator[str]:
         return
     equal, each = d.get("effective_sample_concatenate_permutation") is True, counts.each(d, s.scenario)
     numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
-    for draws in order.Draws:
+    for draws in Draws:
         wanted = order.performance(s.scenario, loaded, count, order.bounded(max(least, 1), count), equal, seed, draws, each)[numbers]
         if np.array_equal(wanted, indices):
             return

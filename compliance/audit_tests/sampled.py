@@ -1,9 +1,4 @@
-"""The answers a compliance test logs: LoadGen's own choice of samples re-derived, and the answers compared byte by byte. Pure.
-
-Source of the choice: loadgen/loadgen.cc (IssueQueries, SampleComplete), loadgen/issue_query_controller.h (SequenceGen) and libstdc++'s
-generate_canonical: a number between 0 and 1 belongs to each sample, drawn by std::mt19937 of its default seed; moved by an offset, drawn
-from accuracy_log_rng_seed, it is logged where it is at most sampling_target / expected samples.
-"""
+"""The answers a compliance test logs, read and compared with the accuracy run's byte by byte."""
 
 from __future__ import annotations
 
@@ -16,15 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from compliance.loadgen import counts
-from compliance.logs import Detail
-
 _ROW = re.compile(rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?')
-_DEFAULT_SEED = 5489
-_BLOCK = 1 << 20
 _LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
-MOST_SAMPLES = 20_000_000
-"""Of so many the choice and the order are re-derived one by one; of more they would take gigabytes."""
 
 
 @dataclass(frozen=True)
@@ -84,43 +72,6 @@ def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
     known = [row for row in rows if row.index in answers]
     different = tuple(row for row in known if answers[row.index] != row.data)
     return Compared(len(known) - len(different), different, tuple(row.index for row in rows if row.index not in answers))
-
-
-def expected(d: Detail, scenario: str) -> tuple[int, float] | None:
-    """(samples issued, the share of them that is logged); None: a setting is missing."""
-    count = counts.samples(d, scenario)
-    keys = ("effective_accuracy_log_sampling_target", "effective_min_duration_ms", "effective_min_sample_count")
-    target, duration_ms, least = (d.number(key) for key in keys)
-    # Rate and expected latency are logged with six digits.
-    name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(scenario)
-    latency_ns = d.number(f"requested_{name}_expected_latency_ns")
-    rate = d.number("effective_target_qps") if name is None else 1e9 / latency_ns if latency_ns else None
-    if count is None or target is None or duration_ms is None or least is None or rate is None or not 0 < count < 1 << 40:
-        return None
-    if not abs(rate * duration_ms) < 1e300:
-        return None
-    samples = max(int(rate * duration_ms / 1000) * counts.each(d, scenario), least)
-    return int(count), (target / samples if samples > 0 else 0.0)
-
-
-def chosen(count: int, share: float, seed: int) -> np.ndarray:
-    """The numbers of the samples LoadGen logs, of the first `count`, int64, ascending."""
-    draws = np.random.MT19937()
-    draws._legacy_seeding(_DEFAULT_SEED)  # std::mt19937's own way, see compliance.order
-    offsets = np.random.MT19937()
-    offsets._legacy_seeding(seed % (1 << 32))
-    offset = float(canonical(offsets, 1)[0])
-    found = []
-    for start in range(0, count, _BLOCK):
-        moved = canonical(draws, min(_BLOCK, count - start)) + offset
-        found.append(start + np.flatnonzero(np.where(moved < 1.0, moved, moved - 1.0) <= share))
-    return np.concatenate([np.empty(0, np.int64), *found])
-
-
-def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
-    """std::uniform_real_distribution<double>{0, 1}: two draws of 32 bits, the first one the lower."""
-    raw = engine.random_raw(2 * count).astype(np.float64)
-    return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
 
 
 def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:

@@ -11,6 +11,7 @@ from compliance.checks import trace as trace_figures
 from compliance.findings.check import Check, Fault, judge, not_applicable, shown
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
+from compliance.loadgen.random import Draws
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.logs.trace import Trace
@@ -130,7 +131,7 @@ def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:
         text = f"{found} samples were loaded; {wanted_count} were asked for"
         yield Fault(text, str(wanted_count), str(found), line=d.line("loaded_qsl_set"))
         return
-    for draws in order.Draws:
+    for draws in Draws:
         wanted = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, each)[: len(sets)]
         if sets == wanted:
             return
@@ -148,7 +149,7 @@ def _order(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
         yield "the samples were chosen by audit settings"
         return
     first, sample = -1, -1
-    for draws in order.Draws:
+    for draws in Draws:
         wanted = order.performance(scenario, sets[0], len(trace.index), order.bounded(least, len(trace.index)), equal, seed, draws, each)
         others = np.flatnonzero(wanted != trace.index)
         if not others.size:
@@ -172,7 +173,7 @@ def accuracy_order(s: Subject, seq_ids: np.ndarray, indices: np.ndarray) -> Iter
         yield f"its sample numbers are not those of {count} samples"
         return
     equal = d.get("effective_sample_concatenate_permutation") is True
-    for draws in order.Draws:
+    for draws in Draws:
         wanted = order.accuracy(s.scenario, sets, equal, seed, draws, each)[seq_ids]
         others = np.flatnonzero(wanted != indices)
         if not others.size:

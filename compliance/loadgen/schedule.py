@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compliance.audit_tests.sampled import MOST_SAMPLES, canonical
+from compliance.loadgen.random import MOST_SAMPLES, canonical, mersenne_twister
 from compliance.logs import Detail
 
 _BLOCK = 1 << 16
@@ -68,8 +68,7 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
         return None
     if max(least, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
         return None
-    draws = np.random.MT19937()
-    draws._legacy_seeding(seed % (1 << 32))  # std::mt19937's own way, see compliance.order
+    draws = mersenne_twister(seed)
     due, count = np.zeros(1, np.int64), None
     while count is None or len(due) <= count:
         gaps = (-np.log(1.0 - canonical(draws, max(_BLOCK, len(due)))) / rate * 1e9).astype(np.int64)
