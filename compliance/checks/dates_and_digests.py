@@ -9,8 +9,8 @@ from functools import partial
 
 from compliance.checks import loadgen_build as revision
 from compliance.checks import record as claims
-from compliance.checks.loadgen_build import BOTH
-from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.findings import fixes
+from compliance.findings.check import Check, Fault, differs, fail_or_manual, judge, manual, not_applicable, shown
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
 from compliance.subject import TESTS, Subject, Test
@@ -30,9 +30,12 @@ _SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs
 def checks(s: Subject, now: datetime | None = None) -> list[Check]:
     now = now or datetime.now(UTC)
     tested = [test.detail.get("test_datetime") for test in s.tests]
-    dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=BOTH)
+    dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=fixes.BOTH)
     unchanged = "nothing was changed between the tests"
-    found = [*revision.checks(s), revision.doubted(s, dates, _dates(s, now), [*_apart(s), *_overlap(s)], unchanged)]
+    found = [
+        *revision.checks(s),
+        fail_or_manual(dates, _dates(s, now), [*_apart(s), *_overlap(s)], unchanged, of_a_run=s.place.run is not None),
+    ]
     if s.place.run is None:
         names = ("record", "digests", "raw logs", "worker outcomes", "trace")
         return [*found, *(not_applicable(name, _BARE, source="D3") for name in names), *claims.checks(s)]

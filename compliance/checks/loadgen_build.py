@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from compliance.findings.check import Check, Fault, Outcome, differs, judge, manual, shown
+from compliance.findings import fixes
+from compliance.findings.check import Check, Fault, differs, fail_or_manual, judge, shown
 from compliance.rules import Rules
 from compliance.subject import Subject, Test
 
 _GENERATED = ("/mlperf_conf.h",)  # by setup.py: a build from a checkout may not have it yet
-BOTH = "measure both tests again, one after the other, with the official LoadGen and a clock that is right"
 
 
 def checks(s: Subject) -> list[Check]:
-    same = partial(judge, "LoadGen of both tests", good="the same version and build, SUT and library", source="D1", fix=BOTH)
+    same = partial(judge, "LoadGen of both tests", good="the same version and build, SUT and library", source="D1", fix=fixes.BOTH)
     both = "both tests ran the same revision"
     doubts = [*_build_dates(s), *_commits(s)]
-    return [*(_loadgen(test, s) for test in s.tests), doubted(s, same, _same_loadgen(s), doubts, both)]
-
-
-def doubted(s: Subject, made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str) -> Check:
-    """`doubts` are faults of a run directory; of a bare submission, which may have a reason, they are for a person to judge.
-
-    Args:
-        made: `judge` but for its faults.
-        show: what the submitter has to show.
-    """
-    asked = list(doubts)
-    check = made(faults=[*faults, *(asked if s.place.run else [])])
-    if not asked or check.outcome is Outcome.FAIL:
-        return check
-    why = "; ".join(fault.text for fault in asked[:5])
-    where = {"source": " ".join(check.rule_ids), "file": check.file, "fix": f"ask the submitter to show that {show}"}
-    return manual(check.name, why, reasons=[fault.text for fault in asked], **where)
+    return [
+        *(_loadgen(test, s) for test in s.tests),
+        fail_or_manual(same, _same_loadgen(s), doubts, both, of_a_run=s.place.run is not None),
+    ]
 
 
 def _loadgen(test: Test, s: Subject) -> Check:
@@ -47,7 +34,7 @@ def _loadgen(test: Test, s: Subject) -> Check:
         fix=f"measure with {s.rules.wheel}",
     )
     tagged = "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference: compare with the tag"
-    return doubted(s, made, _altered(test, s.rules), _other_revision(test, s.rules), tagged)
+    return fail_or_manual(made, _altered(test, s.rules), _other_revision(test, s.rules), tagged, of_a_run=s.place.run is not None)
 
 
 def _altered(test: Test, rules: Rules) -> Iterator[Fault | str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
 from compliance.checks import trace as trace_figures
+from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, not_applicable, shown
+from compliance.findings.entries import of_the_log
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
 from compliance.loadgen.random import Draws
@@ -20,7 +21,6 @@ from compliance.subject import Subject, Test
 
 # No library comes near; to shuffle one takes a list of it.
 _LARGEST_LIBRARY = 10_000_000
-_FIX = "measure again: the logs are not of one unchanged run"
 
 
 def checks(s: Subject) -> list[Check]:
@@ -31,7 +31,7 @@ def checks(s: Subject) -> list[Check]:
             "the one that follows from the seed",
             source="C7",
             file=s.place.show(test.folder / "mlperf_log_detail.txt"),
-            fix=_FIX,
+            fix=fixes.LOGS,
         )
         for test in s.tests
     ]
@@ -56,14 +56,9 @@ def checks(s: Subject) -> list[Check]:
     )
     sources = ("C8", "C6", "C6", "C7")
     return found + [
-        judge(name, _of_the_log(faults, log), said, source=source, file=s.trace_file, fix=_FIX)
+        judge(name, of_the_log(faults, log), said, source=source, file=s.trace_file, fix=fixes.LOGS)
         for name, faults, said, source in zip(names, parts, good, sources, strict=True)
     ]
-
-
-def _of_the_log(faults: Iterator[Fault | str], log: str) -> Iterator[Fault | str]:
-    """The trace has no lines to tell: a fault with a line is of the detail log."""
-    return (replace(fault, file=log) if isinstance(fault, Fault) and fault.line else fault for fault in faults)
 
 
 def _count(d: Detail, key: str, at_most: int = 1 << 32) -> int | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from compliance.checks import effective_settings as derived
 from compliance.checks import user_conf
-from compliance.checks.validity import FIX_VALID
+from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shown
 from compliance.findings.entries import of_entry
 from compliance.loadgen import counts
@@ -208,7 +208,7 @@ def _of_the_round(s: Subject) -> list[Check]:
     """What the round asks for, and `quick` does not."""
     d, rules = s.performance.detail, s.rules.scenarios[s.scenario]
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    where = {"level": "valid", "file": file, "fix": FIX_VALID}
+    where = {"level": "valid", "file": file, "fix": fixes.VALID}
     least = rules.min_query_count(int(d.number("qsl_reported_total_count") or 0) or rules.least_count)
     duration = d.number("effective_min_duration_ms")
     short = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shown
 from compliance.findings.entries import no_number, of_entry
 from compliance.loadgen import counts, early_stopping, schedule, server
@@ -21,8 +22,6 @@ _IDLE, _IDLE_NS = 0.1, 1e5
 _LOOSE, _LOOSE_S = 0.05, 10.0
 # Of two dates of whole milliseconds.
 _CALENDAR_NS = 2e6
-FIX_VALID = "measure at the settings of the round: --mode valid"
-_AGAIN = "measure again: the figures are not of one unchanged run"
 
 
 def checks(s: Subject) -> list[Check]:
@@ -37,7 +36,7 @@ def checks(s: Subject) -> list[Check]:
             f"{counts.samples(detail, scenario)} samples issued and completed",
             source="C4",
             file=file,
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
         judge(
             "latencies",
@@ -45,7 +44,7 @@ def checks(s: Subject) -> list[Check]:
             "minimum, mean, percentiles, maximum and rate agree",
             source="C4",
             file=file,
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
         judge(
             "validity",
@@ -53,7 +52,7 @@ def checks(s: Subject) -> list[Check]:
             f"{detail.get('result_validity')}, as re-derived from duration, counts and early stopping",
             source="C1",
             file=file,
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
         judge(
             "duration",
@@ -61,7 +60,7 @@ def checks(s: Subject) -> list[Check]:
             "the latencies fit into the time that passed",
             source="C3",
             file=file,
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
         judge(
             "early stopping",
@@ -69,7 +68,7 @@ def checks(s: Subject) -> list[Check]:
             "as re-derived from the number of queries",
             source="C9",
             file=file,
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
         judge(
             "accuracy duration",
@@ -77,9 +76,9 @@ def checks(s: Subject) -> list[Check]:
             "calendar and log agree",
             source="C3",
             file=s.place.show(s.accuracy.folder / "mlperf_log_detail.txt"),
-            fix=_AGAIN,
+            fix=fixes.FIGURES,
         ),
-        judge("LoadGen's verdict", _verdict(detail), "VALID", level="valid", source="C1", file=file, fix=FIX_VALID),
+        judge("LoadGen's verdict", _verdict(detail), "VALID", level="valid", source="C1", file=file, fix=fixes.VALID),
         judge(
             "measured duration",
             _long_enough(detail, scenario, rules),
@@ -87,7 +86,7 @@ def checks(s: Subject) -> list[Check]:
             level="valid",
             source="C3",
             file=file,
-            fix=FIX_VALID,
+            fix=fixes.VALID,
         ),
     ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -150,6 +150,25 @@ def manual(
     """`reasons`: what `why` is made of, one by one."""
     kept, left_out = _kept(reasons, file)
     return Check(name, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), level, tuple(source.split()), file, fix, kept, left_out)
+
+
+def fail_or_manual(
+    made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
+) -> Check:
+    """`doubts` are faults of a run directory; of a bare submission, which may have a reason, they are for a person to judge.
+
+    Args:
+        made: `judge` but for its faults.
+        show: what the submitter has to show.
+        of_a_run: whether a run directory is around what is audited.
+    """
+    asked = list(doubts)
+    check = made(faults=[*faults, *(asked if of_a_run else [])])
+    if not asked or check.outcome is Outcome.FAIL:
+        return check
+    why = "; ".join(fault.text for fault in asked[:5])
+    where = {"source": " ".join(check.rule_ids), "file": check.file, "fix": f"ask the submitter to show that {show}"}
+    return manual(check.name, why, reasons=[fault.text for fault in asked], **where)
 
 
 def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:

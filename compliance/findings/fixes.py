@@ -1,0 +1,6 @@
+"""What mends a finding, where several families of rules have the same to say."""
+
+VALID = "measure at the settings of the round: --mode valid"
+BOTH = "measure both tests again, one after the other, with the official LoadGen and a clock that is right"
+FIGURES = "measure again: the figures are not of one unchanged run"
+LOGS = "measure again: the logs are not of one unchanged run"
