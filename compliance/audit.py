@@ -10,43 +10,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import rules
+from compliance import checklist, rules
 from compliance import subject as tree
-from compliance.audit_tests import compliance_tests
-from compliance.checks import accuracy as scores
-from compliance.checks import benchmark as official
-from compliance.checks import dates_and_digests as provenance
-from compliance.checks import evidence, inferred, layout, metadata, settings, validity
-from compliance.checks import sample_order as recomputed
+from compliance.checks import layout
 from compliance.findings.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
 from compliance.findings.verdict import Audit, Claim, of_level
 from compliance.loadgen import counts
 from compliance.logs import files
-
-PARTS = (
-    layout.checks,
-    inferred.checks,
-    settings.checks,
-    validity.checks,
-    recomputed.checks,
-    provenance.checks,
-    scores.checks,
-    evidence.checks,
-    metadata.checks,
-    official.checks,
-    compliance_tests.checks,
-)
-
-# Without a detail log each of their checks would say that it is missing.
-_OF_LOGS = (
-    settings.checks,
-    inferred.checks,
-    validity.checks,
-    recomputed.checks,
-    provenance.checks,
-    official.checks,
-    compliance_tests.checks,
-)
 
 # The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
 _OF_TOKENS = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
@@ -187,8 +157,8 @@ def _judged(subject: tree.Subject, told: Claim, claims: list[Claim]) -> list[Che
     texts = {name: shown(d.get(key, "")) for name, key in keys.items()}
     claims.append(replace(told, official=shown(subject.official or ""), figure=figure, **texts))
     empty = [test.name for test in subject.tests if not test.detail.values]
-    parts = [part for part in PARTS if not empty or part not in _OF_LOGS]
-    found = [check for part in parts for check in _guarded(part.__module__.rpartition(".")[2], partial(part, subject))]
+    families = [family for family in checklist.FAMILIES if not (empty and family.of_logs)]
+    found = [check for family in families for check in _guarded(family.name, partial(family.find, subject))]
     if empty:
         why = f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding of its own"
         found.append(not_applicable("settings, figures, LoadGen, dates and compliance tests", why, source="A3"))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules
+from compliance import audit, checklist, rules
 from compliance import subject as tree
 from compliance.checks import layout, metadata, validity
 from compliance.findings import verdict
@@ -90,7 +90,7 @@ def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], 
 
 
 def _seen(subject: tree.Subject) -> bool:
-    return any(c.outcome is Outcome.FAIL and c.level == "quick" for part in audit.PARTS for c in part(subject))
+    return any(c.outcome is Outcome.FAIL and c.level == "quick" for family in checklist.FAMILIES for c in family.find(subject))
 
 
 def _with(subject: tree.Subject, test: str, key: str, new: Any) -> tree.Subject:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from compliance import audit, logs
+from compliance import audit, checklist, logs
 from compliance import subject as tree
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
@@ -448,10 +448,10 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run))
-    monkeypatch.setattr(audit, "PARTS", (broken, *audit.PARTS))
+    monkeypatch.setattr(checklist, "FAMILIES", (checklist.Family("hostility", broken), *checklist.FAMILIES))
     found = audit.audit(run)
     ((name, why),) = failed(found).items()
-    assert name == "audit of test_hostile" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
+    assert name == "audit of hostility" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
     assert not verdict.holds(found)
 
 

@@ -1,0 +1,52 @@
+"""Every family of checks, in the order a report has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from compliance.audit_tests import compliance_tests
+from compliance.checks import (
+    accuracy,
+    benchmark,
+    dates_and_digests,
+    evidence,
+    inferred,
+    layout,
+    metadata,
+    sample_order,
+    settings,
+    validity,
+)
+from compliance.findings.check import Check
+from compliance.subject import Subject
+
+
+@dataclass(frozen=True)
+class Family:
+    """What is judged together: where one check breaks off, those of its family are left out, and those of the others are not.
+
+    Attributes:
+        name: as the report calls it where it broke off.
+        find: the checks of one subject.
+        of_logs: whether each check would only say, where there is no detail log, that it is missing.
+    """
+
+    name: str
+    find: Callable[[Subject], list[Check]]
+    of_logs: bool = False
+
+
+FAMILIES = (
+    Family("layout", layout.checks),
+    Family("inferred", inferred.checks, of_logs=True),
+    Family("settings", settings.checks, of_logs=True),
+    Family("validity", validity.checks, of_logs=True),
+    Family("recomputed", sample_order.checks, of_logs=True),
+    Family("provenance", dates_and_digests.checks, of_logs=True),
+    Family("scores", accuracy.checks),
+    Family("evidence", evidence.checks),
+    Family("metadata", metadata.checks),
+    Family("official", benchmark.checks, of_logs=True),
+    Family("compliance_tests", compliance_tests.checks, of_logs=True),
+)
