@@ -10,8 +10,11 @@ from compliance.checks import (
     accuracy,
     benchmark,
     dates_and_digests,
+    duration,
+    early_stopping,
     evidence,
     inferred,
+    latencies,
     layout,
     metadata,
     sample_order,
@@ -37,11 +40,24 @@ class Family:
     of_logs: bool = False
 
 
+def _figures(s: Subject) -> list[Check]:
+    return [
+        *validity.errors(s),
+        *latencies.checks(s),
+        validity.parts(s),
+        duration.performance(s),
+        early_stopping.check(s),
+        duration.accuracy(s),
+        validity.verdict(s),
+        duration.measured(s),
+    ]
+
+
 FAMILIES = (
     Family("layout", layout.checks),
     Family("inferred", inferred.checks, of_logs=True),
     Family("settings", settings.checks, of_logs=True),
-    Family("validity", validity.checks, of_logs=True),
+    Family("validity", _figures, of_logs=True),
     Family("recomputed", sample_order.checks, of_logs=True),
     Family("provenance", dates_and_digests.checks, of_logs=True),
     Family("scores", accuracy.checks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compliance.checks import layout, validity
+from compliance.checks import duration, early_stopping, latencies, layout, validity
 from compliance.checks import sample_order as recomputed
 from compliance.findings.check import Check, Fault
 from compliance.logs import files
@@ -13,24 +13,22 @@ from compliance.logs import trace as traces
 from compliance.subject import Subject, Test
 
 _TRACE = "mlperf_log_trace.json.gz"
-_OF_LOG = (
-    "performance detail log",
-    "performance summary",
-    "performance errors",
-    "counts",
-    "latencies",
-    "validity",
-    "duration",
-    "early stopping",
-)
 _OF_TRACE = ("trace samples", "trace figures", "trace times")
 
 
 def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
     """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
     as_run = replace(s, performance=replace(test, name="performance"))
-    yield from _of(layout.of_test(as_run.performance, as_run), _OF_LOG)
-    yield from _of(validity.checks(as_run), _OF_LOG)
+    yield from _of(
+        [
+            *layout.of_test(as_run.performance, as_run),
+            validity.error_lines(as_run.performance, as_run),
+            *latencies.checks(as_run),
+            validity.parts(as_run),
+            duration.performance(as_run),
+            early_stopping.check(as_run),
+        ]
+    )
     raw = s.place.raw(test.name)
     if raw is None or s.trace is None:
         return
@@ -38,13 +36,9 @@ def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))), _OF_TRACE)
+    checks = recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE)))
+    yield from _of([check for check in checks if check.name in _OF_TRACE])
 
 
-def _of(checks: list[Check], names: tuple[str, ...]) -> Iterator[Fault]:
-    return (
-        replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}")
-        for check in checks
-        if check.name in names
-        for fault in check.faults
-    )
+def _of(checks: list[Check]) -> Iterator[Fault]:
+    return (replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}") for check in checks for fault in check.faults)

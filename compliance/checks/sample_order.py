@@ -12,6 +12,7 @@ from compliance.findings.check import Check, Fault, judge, not_applicable, shown
 from compliance.findings.entries import of_the_log
 from compliance.loadgen import counts
 from compliance.loadgen import sample_order as order
+from compliance.loadgen.counts import logged_count, logged_seed, logged_sets
 from compliance.loadgen.random import Draws
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
@@ -61,17 +62,6 @@ def checks(s: Subject) -> list[Check]:
     ]
 
 
-def _count(d: Detail, key: str, at_most: int = 1 << 32) -> int | None:
-    """A count LoadGen logged, if it is one."""
-    value = d.get(key)
-    return value if type(value) is int and 0 < value <= at_most else None
-
-
-def _seed(d: Detail, key: str) -> int | None:
-    value = d.get(f"effective_{key}")
-    return value if type(value) is int and value >= 0 else None
-
-
 def _samples(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
     yield from trace.problems
     key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
@@ -103,21 +93,13 @@ def _times(s: Subject, trace: Trace) -> Iterator[Fault | str]:
         yield Fault(text, f"{wall_s} s", f"{spent_s:.3f} s")
 
 
-def _sets(d: Detail, scenario: str) -> list[list[int]] | None:
-    """Those loaded, of indices, and each as long as a query; None: they are not."""
-    found, least = d.all("loaded_qsl_set"), counts.each(d, scenario)
-    good = found and all(
-        isinstance(each, list) and len(each) >= least and all(type(i) is int and 0 <= i < 1 << 40 for i in each) for each in found
-    )
-    return found if good else None
-
-
 def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:
     d, scenario = test.detail, str(test.detail.get("effective_scenario"))
-    sets, each = _sets(d, scenario), counts.each(d, scenario)
-    total, size = _count(d, "qsl_reported_total_count", _LARGEST_LIBRARY), _count(d, "effective_performance_sample_count")
-    asked = size if test.name == "performance" else _count(d, "effective_accuracy_sample_count")
-    seed = _seed(d, "qsl_rng_seed")
+    sets, each = logged_sets(d, scenario), counts.each(d, scenario)
+    total = logged_count(d, "qsl_reported_total_count", _LARGEST_LIBRARY)
+    size = logged_count(d, "effective_performance_sample_count")
+    asked = size if test.name == "performance" else logged_count(d, "effective_accuracy_sample_count")
+    seed = logged_seed(d, "qsl_rng_seed")
     if sets is None or total is None or size is None or asked is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
@@ -135,7 +117,8 @@ def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _order(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
-    sets, least, seed = _sets(d, scenario), _count(d, "effective_min_query_count"), _seed(d, "sample_index_rng_seed")
+    sets, seed = logged_sets(d, scenario), logged_seed(d, "sample_index_rng_seed")
+    least = logged_count(d, "effective_min_query_count")
     if sets is None or least is None or seed is None or trace.problems:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log" if not trace.problems else trace.problems[0]
         return
@@ -158,7 +141,7 @@ def _order(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
 def accuracy_order(s: Subject, seq_ids: np.ndarray, indices: np.ndarray) -> Iterator[Fault | str]:
     """Of rows of the accuracy log, whole or truncated: sample number → index, int64 [n] each."""
     d = s.accuracy.detail
-    sets, seed = _sets(d, s.scenario), _seed(d, "sample_index_rng_seed")
+    sets, seed = logged_sets(d, s.scenario), logged_seed(d, "sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return

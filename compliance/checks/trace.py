@@ -12,13 +12,13 @@ import numpy as np
 
 from compliance.findings.check import Fault, differs
 from compliance.findings.entries import of_entry
-from compliance.loadgen import counts, server
+from compliance.loadgen import counts, schedule
 from compliance.loadgen.early_stopping import discards, estimates
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, Ladder
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
-from compliance.subject import Subject
+from compliance.subject import Subject, asked
 
 Faults = Iterator[Fault | str]
 
@@ -150,15 +150,16 @@ def _one_by_one(s: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 def _scheduled(s: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     """Each query was due when the seed says, issued in order and not before, and answered after that."""
-    d, asked, due = s.performance.detail, server.rate(s), server.due(s)
+    d, rate = s.performance.detail, asked(s, "target_qps")
+    due = schedule.due(d, rate[0]) if rate else None
     found = trace.start_ns - trace.start_ns[0]
-    if asked is None or due is None:
+    if rate is None or due is None:
         yield "the rate or the schedule's settings are missing, or they make too many queries to tell when each is due"
     elif len(found) >= len(due):
         yield Fault(f"the trace shows {len(found)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(found)))
     else:
         # Another logarithm may round the last bit otherwise: a nanosecond.
-        allowed = 1 if asked[1] else 1 + np.diff(due[: len(found)]) * DIGITS
+        allowed = 1 if rate[1] else 1 + np.diff(due[: len(found)]) * DIGITS
         odd = np.flatnonzero(np.abs(np.diff(found) - np.diff(due[: len(found)])) > allowed)
         if odd.size:
             at = int(odd[0]) + 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from compliance.findings.check import Fault
-from compliance.findings.entries import no_number
 from compliance.loadgen import counts
 from compliance.logs import Detail
 
@@ -36,24 +33,6 @@ class Ladder:
         """(key, its place among the sorted as a fraction, 1 the last one, its value), ascending; of those that are numbers."""
         keys = [(self.minimum, 0.0), *((self.percentile.format(p), share) for p, share in PERCENTILES.items()), (self.maximum, 1.0)]
         return [(key, share, value) for key, share in keys if (value := d.number(key)) is not None]
-
-    def faults(self, d: Detail) -> Iterator[Fault | str]:
-        """Where minimum, percentiles, maximum and mean are missing or contradict each other."""
-        steps = self.steps(d)
-        present = {key for key, _, _ in steps}
-        keys = [self.minimum, *(self.percentile.format(p) for p in PERCENTILES), self.maximum]
-        if missing := [key for key in keys if key not in present]:
-            yield from (no_number(d, key) for key in missing)
-            return
-        for (low_key, _, low), (high_key, _, high) in zip(steps, steps[1:], strict=False):
-            if low > high:
-                yield Fault(f"{low_key} = {low} is above {high_key} = {high}", f"at most {high}", str(low), line=d.line(low_key))
-        mean, least, most = d.number(self.mean), steps[0][2], steps[-1][2]
-        if mean is None:
-            yield no_number(d, self.mean)
-        elif not 0 < least <= mean <= most:
-            text = f"the mean {self.name} {mean} is not between minimum {least} and maximum {most}"
-            yield Fault(text, f"{least} to {most}", str(mean), line=d.line(self.mean))
 
 
 def _latency(limit: str, result: str) -> Ladder:

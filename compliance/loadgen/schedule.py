@@ -76,3 +76,11 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
         if count is None and due[-1] >= demand.duration_ns:
             count = demand.count(int(np.searchsorted(due, demand.duration_ns)) + 1)
     return due[: count + 1]
+
+
+def due(d: Detail, rate: float) -> np.ndarray | None:
+    """When each query of Server is due at so many a second, see `server`; None: a setting is missing, or too many to tell."""
+    asked, seed = demand(d), d.get("effective_schedule_rng_seed")
+    if asked is None or type(seed) is not int or seed < 0:
+        return None
+    return server(asked, rate, seed)

@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit, checklist, rules
 from compliance import subject as tree
-from compliance.checks import layout, metadata, validity
+from compliance.checks import latencies, layout, metadata
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from compliance.logs import Detail, Line
@@ -249,4 +249,4 @@ def test_of_two_queries_the_first_may_be_the_long_one(every_ms: float, faults: i
         "result_qps_without_loadgen_overhead": 5,
         "result_qps_with_loadgen_overhead": 1e3 / every_ms,
     }
-    assert len(list(validity._single_stream(Detail(values, {}, (), (), ())))) == faults
+    assert len(list(latencies._single_stream(Detail(values, {}, (), (), ())))) == faults
