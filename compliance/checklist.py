@@ -19,6 +19,7 @@ from compliance.checks import (
     metadata,
     sample_order,
     settings,
+    trace,
     validity,
 )
 from compliance.findings.check import Check
@@ -53,12 +54,16 @@ def _figures(s: Subject) -> list[Check]:
     ]
 
 
+def _recomputed(s: Subject) -> list[Check]:
+    return [*sample_order.loaded_sets(s), *trace.checks(s), sample_order.performance(s)]
+
+
 FAMILIES = (
     Family("layout", layout.checks),
     Family("inferred", inferred.checks, of_logs=True),
     Family("settings", settings.checks, of_logs=True),
     Family("validity", _figures, of_logs=True),
-    Family("recomputed", sample_order.checks, of_logs=True),
+    Family("recomputed", _recomputed, of_logs=True),
     Family("provenance", dates_and_digests.checks, of_logs=True),
     Family("scores", accuracy.checks),
     Family("evidence", evidence.checks),

@@ -126,6 +126,11 @@ class Subject:
         """record.json says that none could be made, and why."""
         return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
+    @property
+    def no_trace(self) -> str:
+        """Why there is no trace to look at."""
+        return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
+
     def recorded(self, *keys: str) -> Any:
         """A value of record.json, None where it is not there."""
         value: Any = self.record

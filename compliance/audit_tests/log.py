@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from compliance.checks import duration, early_stopping, latencies, layout, validity
-from compliance.checks import sample_order as recomputed
+from compliance.checks import trace as checks_of_trace
 from compliance.findings.check import Check, Fault
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.subject import Subject, Test
 
 _TRACE = "mlperf_log_trace.json.gz"
-_OF_TRACE = ("trace samples", "trace figures", "trace times")
 
 
 def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
@@ -36,8 +35,7 @@ def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
     if trace is None:
         yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    checks = recomputed.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE)))
-    yield from _of([check for check in checks if check.name in _OF_TRACE])
+    yield from _of(checks_of_trace.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))))
 
 
 def _of(checks: list[Check]) -> Iterator[Fault]:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.checks import sample_order as recomputed
 from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.loadgen import counts
+from compliance.loadgen.counts import logged_seed, logged_sets
+from compliance.loadgen.sample_order import misplaced
 from compliance.logs import files, strict_json
 from compliance.rules import Rules
 from compliance.scoring import accuracy
@@ -78,7 +80,7 @@ def checks(s: Subject) -> list[Check]:
         )
     )
     if answers is not None:
-        order = recomputed.accuracy_order(s, np.asarray(answers.seq_ids, np.int64), np.asarray(answers.indices, np.int64))
+        order = _order(s, answers)
         found.append(
             judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
         )
@@ -96,7 +98,7 @@ def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
     file = s.place.show(submitted)
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(s.rules.truncation.joint.encode())
     rows = logs.read_ends(head, tail, repeats=s.scenario == _FILLS_UP)
-    order = recomputed.accuracy_order(s, np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64))
+    order = _order(s, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
         judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN)
@@ -180,6 +182,26 @@ def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[F
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
     if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
+
+
+def _order(s: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
+    """Of the rows of the accuracy log, whole or truncated."""
+    seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
+    d = s.accuracy.detail
+    sets, seed = logged_sets(d, s.scenario), logged_seed(d, "sample_index_rng_seed")
+    if sets is None or seed is None:
+        yield "the loaded sets or the seed are missing from the detail log"
+        return
+    each = counts.each(d, s.scenario)
+    count = sum(-(-len(counts.own(one, d, s.scenario)) // each) * each for one in sets)
+    if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
+        yield f"its sample numbers are not those of {count} samples"
+        return
+    equal = d.get("effective_sample_concatenate_permutation") is True
+    if stray := misplaced(s.scenario, sets, equal, seed, each, seq_ids, indices):
+        at, wanted = stray
+        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {wanted}"
+        yield Fault(text, str(wanted), str(indices[at]))
 
 
 def _problems(answers: logs.Answers, s: Subject) -> list[str]:

@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from compliance.findings.check import Fault, differs
-from compliance.findings.entries import of_entry
+from compliance.findings import fixes
+from compliance.findings.check import Check, Fault, differs, judge, not_applicable, shown
+from compliance.findings.entries import of_entry, of_the_log
 from compliance.loadgen import counts, schedule
 from compliance.loadgen.early_stopping import discards, estimates
 from compliance.loadgen.latency_keys import FIRST_TOKENS, PERCENTILES, QUERIES, SAMPLES, Ladder
 from compliance.logs import Detail
+from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
 from compliance.subject import Subject, asked
@@ -23,7 +25,44 @@ from compliance.subject import Subject, asked
 Faults = Iterator[Fault | str]
 
 
-def figures(s: Subject, trace: Trace) -> Faults:
+def checks(s: Subject) -> list[Check]:
+    names, trace = ("trace samples", "trace figures", "trace times"), s.trace
+    if trace is None:
+        return [not_applicable(name, s.no_trace, source="C6", file=s.trace_file) for name in names]
+    d, scenario = s.performance.detail, s.scenario
+    log = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
+    parts = (_samples(trace, d, scenario), _figures(s, trace), _times(s, trace))
+    good = (
+        f"{len(trace.sequence)} samples, each issued and completed once",
+        "every percentile, the mean, the rate and the estimates are the trace's",
+        _TIMES_TOLD[scenario],
+    )
+    return [
+        judge(name, of_the_log(faults, log), said, source=source, file=s.trace_file, fix=fixes.LOGS)
+        for name, faults, said, source in zip(names, parts, good, ("C8", "C6", "C6"), strict=True)
+    ]
+
+
+def _samples(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
+    yield from trace.problems
+    key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
+    count, each = len(trace.sequence), counts.each(d, scenario)
+    if count != counts.samples(d, scenario):
+        found = shown(d.get(key))
+        of_each = f" of {each} samples" if each > 1 else ""
+        yield Fault(f"the trace shows {count} samples; {key} is {found}{of_each}", found, str(count))
+    if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
+        want, at = int(missing[0]), int(trace.sequence[missing[0]])
+        yield Fault(f"sample numbers do not run from 0 on, each once: where {want} belongs stands {at}", str(want), str(at))
+    if (trace.query != (0 if scenario == "Offline" else trace.sequence // each)).any():
+        yield "queries and samples do not match: " + ("Offline has one query" if scenario == "Offline" else f"a query has {each} sample(s)")
+    loaded = d.get("loaded_qsl_set")
+    known = np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62] if isinstance(loaded, list) else [], np.int64)
+    if not np.isin(trace.index, known).all():
+        yield "samples were issued that were not loaded"
+
+
+def _figures(s: Subject, trace: Trace) -> Faults:
     d, scenario = s.performance.detail, s.scenario
     if not len(trace.latency_ns):
         yield "the trace shows no sample"
@@ -32,7 +71,7 @@ def figures(s: Subject, trace: Trace) -> Faults:
     exact = _of_ladder(SAMPLES, samples)
     estimated = samples
     if scenario == "MultiStream":
-        estimated = np.sort(of_queries(trace, counts.each(d, scenario)))
+        estimated = np.sort(_of_queries(trace, counts.each(d, scenario)))
         exact |= _of_ladder(QUERIES, estimated)
     if counts.tokens(d) and scenario != "Offline":
         if len(trace.first_token_ns) != len(samples):
@@ -52,7 +91,7 @@ def figures(s: Subject, trace: Trace) -> Faults:
     yield from _RATES[scenario](trace, d)
 
 
-def of_queries(trace: Trace, each: int) -> np.ndarray:
+def _of_queries(trace: Trace, each: int) -> np.ndarray:
     """How long each of MultiStream's queries took, int64 [queries]: as long as its slowest sample, all being issued at once."""
     return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), each))
 
@@ -126,9 +165,16 @@ _RATES: Mapping[str, Callable[[Trace, Detail], Faults]] = {
 }
 
 
-def times(s: Subject, trace: Trace) -> Faults:
-    """When queries were due, issued and answered."""
+def _times(s: Subject, trace: Trace) -> Iterator[Fault | str]:
+    if not len(trace.start_ns):
+        yield "the trace shows no sample"
+        return
     yield from _TIMES[s.scenario](s, trace, trace.start_ns + trace.latency_ns)
+    ends = trace.start_ns + trace.latency_ns
+    wall_s, spent_s = wall_seconds(s.performance.detail), float(ends.max() - trace.start_ns.min()) / 1e9
+    if wall_s is None or abs(wall_s - spent_s) > s.rules.dates.clock_tolerance_s + 1e-3 * spent_s:
+        text = f"from the first issue to the last completion {spent_s:.3f} s passed; power_begin and power_end say {wall_s}"
+        yield Fault(text, f"{wall_s} s", f"{spent_s:.3f} s")
 
 
 def _all_at_once(s: Subject, trace: Trace, ends: np.ndarray) -> Faults:
@@ -178,7 +224,7 @@ _TIMES: Mapping[str, Callable[[Subject, Trace, np.ndarray], Faults]] = {
     "MultiStream": _one_by_one,
     "Server": _scheduled,
 }
-TIMES_TOLD: Mapping[str, str] = {
+_TIMES_TOLD: Mapping[str, str] = {
     "Offline": "all in one query",
     "SingleStream": "no query before the one before it was answered",
     "MultiStream": "no query before the one before it was answered, its samples all at once",

@@ -98,6 +98,28 @@ def accuracy(scenario: str, sets: Sequence[Sequence[int]], equal_issue: bool, in
     return np.concatenate([np.empty(0, np.int64), *(np.asarray(each, np.int64)[orders[len(each)]] for each in sets)])
 
 
+def misplaced(
+    scenario: str,
+    sets: Sequence[Sequence[int]],
+    equal_issue: bool,
+    index_seed: int,
+    each: int,
+    seq_ids: np.ndarray,
+    indices: np.ndarray,
+) -> tuple[int, int] | None:
+    """The first row of an accuracy log that is not of the sample the seed makes, and that sample's index; None: every row is.
+
+    Args:
+        seq_ids, indices: the sample number of each row, of those there are, and its index; int64 [n].
+    """
+    for draws in Draws:
+        wanted = accuracy(scenario, sets, equal_issue, index_seed, draws, each)[seq_ids]
+        others = np.flatnonzero(wanted != indices)
+        if not others.size:
+            return None
+    return int(others[0]), int(wanted[others[0]])
+
+
 def _accuracy_order(scenario: str, size: int, equal_issue: bool, engine: Engine, each: int) -> np.ndarray:
     """The places of a set of `size` samples, in the order they are issued."""
     if scenario == "MultiStream":

@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit, logs, rules
 from compliance import subject as tree
-from compliance.checks import sample_order as recomputed
+from compliance.checks import sample_order
 from compliance.findings.check import Check, Outcome
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
@@ -119,7 +119,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
     }
     lines = {key: (logs.Line(1, key, value, 0.0),) for key, value in values.items()}
     test = tree.Test("performance", tmp_path, logs.Detail(values, lines, (), (), ()), logs.Summary({}, "", ()), None, None, None, {})
-    assert [str(fault) for fault in recomputed._loaded(test, rules.load("v5.1"))] == [
+    assert [str(fault) for fault in sample_order._loaded(test, rules.load("v5.1"))] == [
         "the sets, a count or the seed is missing from the log"
     ]
 
