@@ -12,14 +12,17 @@ from compliance.checks import (
     dates_and_digests,
     duration,
     early_stopping,
+    effective_settings,
     evidence,
-    inferred,
     latencies,
     layout,
+    loadgen_build,
     metadata,
+    record,
     sample_order,
     settings,
     trace,
+    user_conf,
     validity,
 )
 from compliance.findings.check import Check
@@ -41,6 +44,13 @@ class Family:
     of_logs: bool = False
 
 
+def _settings(s: Subject) -> list[Check]:
+    found: list[Check] = []
+    for test in s.tests:
+        found += [*settings.of_test(test, s), effective_settings.check(test, s), settings.sample_set(test, s)]
+    return [*found, user_conf.check(s), *settings.of_the_round(s)]
+
+
 def _figures(s: Subject) -> list[Check]:
     return [
         *validity.errors(s),
@@ -58,16 +68,30 @@ def _recomputed(s: Subject) -> list[Check]:
     return [*sample_order.loaded_sets(s), *trace.checks(s), sample_order.performance(s)]
 
 
+def _provenance(s: Subject) -> list[Check]:
+    return [
+        *loadgen_build.checks(s),
+        dates_and_digests.dates(s),
+        record.agreement(s),
+        *dates_and_digests.digests(s),
+        *record.checks(s),
+    ]
+
+
+def _metadata(s: Subject) -> list[Check]:
+    return [*metadata.checks(s), benchmark.eligibility(s)]
+
+
 FAMILIES = (
     Family("layout", layout.checks),
-    Family("inferred", inferred.checks, of_logs=True),
-    Family("settings", settings.checks, of_logs=True),
+    Family("inferred", settings.inferred, of_logs=True),
+    Family("settings", _settings, of_logs=True),
     Family("validity", _figures, of_logs=True),
     Family("recomputed", _recomputed, of_logs=True),
-    Family("provenance", dates_and_digests.checks, of_logs=True),
+    Family("provenance", _provenance, of_logs=True),
     Family("scores", accuracy.checks),
     Family("evidence", evidence.checks),
-    Family("metadata", metadata.checks),
+    Family("metadata", _metadata),
     Family("official", benchmark.checks, of_logs=True),
     Family("compliance_tests", compliance_tests.checks, of_logs=True),
 )

@@ -18,6 +18,7 @@ from compliance.rules import Rules
 T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
+BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 

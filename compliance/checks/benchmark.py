@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable
+from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shown
 from compliance.findings.entries import of_entry
 from compliance.loadgen.counts import tokens
 from compliance.logs import files
@@ -28,7 +28,7 @@ def checks(s: Subject) -> list[Check]:
     if row is None:
         return scored  # "model mapping" says so
     names: dict[str, tuple[str, Callable[[Subject], Iterator[Fault]], str]] = {
-        "benchmark": ("B8", misfits, f"counts and settings are those of {s.official}"),
+        "benchmark": ("B8", _misfits, f"counts and settings are those of {s.official}"),
         "accuracy target": ("E5", accuracy, "every metric is within its limits"),
         "scenarios": ("F6", _scenarios, "those of the system's suite"),
     }
@@ -44,7 +44,7 @@ def checks(s: Subject) -> list[Check]:
     ]
 
 
-def misfits(s: Subject) -> Iterator[Fault]:
+def _misfits(s: Subject) -> Iterator[Fault]:
     """Where the tests are not those of the benchmark; nothing where its row is not known."""
     row = s.rules.benchmarks.get(s.official or "")
     if row is None or not all(test.detail.values for test in s.tests):
@@ -149,7 +149,7 @@ def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
             yield number, match[1], match[0]
 
 
-def unsuited(s: Subject) -> Iterator[Fault]:
+def _unsuited(s: Subject) -> Iterator[Fault]:
     """The benchmark is none of the suite the system says it is of."""
     row, stated = s.rules.benchmarks.get(s.official or ""), (s.system or {}).get("system_type")
     if row and _suite(s) not in row.required:
@@ -164,7 +164,7 @@ def _suite(s: Subject) -> str:
 
 def _scenarios(s: Subject) -> Iterator[Fault]:
     """loader.py, check_scenarios: those required, none but those and the optional ones, and one of Server and Interactive at least."""
-    if faults := list(unsuited(s)):
+    if faults := list(_unsuited(s)):
         yield from faults
         return
     row, suite, stated = s.rules.benchmarks[s.official or ""], _suite(s), (s.system or {}).get("system_type")
@@ -192,3 +192,30 @@ def _scored(name: str, rule: ScoredTest, s: Subject) -> Check:
     if text is None or "TEST PASS" not in text:
         return judge(name, [fault or f"{rule.verdict_file} does not say TEST PASS"], "", fix="run the test again", **where)
     return manual(name, f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for its logs", **where)
+
+
+def eligibility(s: Subject) -> Check:
+    """I1: what keeps this from being an MLPerf submission. A finding for people; it never fails a level."""
+    reasons = list(_ineligible(s))
+    if not reasons:
+        return manual(
+            "eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have", source="I1"
+        )
+    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons, source="I1")
+
+
+def _ineligible(s: Subject) -> Iterator[str]:
+    if s.recorded("qsl", "synthetic"):
+        yield "its inputs are synthetic"
+    if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
+        yield "its weights are random"
+    if (size := s.recorded("cell", "size")) and size not in ("full", "own"):
+        yield f"the model is the {shown(size)} one"
+    if s.recorded("cell", "sut") == "mock":
+        yield "the SUT is a mock"
+    if s.recorded("mode") == "quick":
+        yield "it is a quick run"
+    if s.place.division == "open":
+        yield from (fault.text for fault in (*_misfits(s), *_unsuited(s)))
+    if s.place.run is not None:
+        yield "its accuracy is judged against a reference of the same weights, not by the benchmark's own metric"

@@ -1,4 +1,4 @@
-"""When, and of what: dates, digests and our own record. Pure but for hashing files."""
+"""When, and of what: dates, digests and the raw logs. Pure but for hashing files."""
 
 from __future__ import annotations
 
@@ -7,40 +7,32 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from compliance.checks import loadgen_build as revision
-from compliance.checks import record as claims
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, differs, fail_or_manual, judge, manual, not_applicable, shown
+from compliance.findings.check import Check, Fault, fail_or_manual, judge, manual, not_applicable, shown
+from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.logs.dates import log_date, power_date
-from compliance.subject import TESTS, Subject, Test
+from compliance.subject import BARE, TESTS, Subject, Test
 
-_BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
-_OWN = "put the run's own file there, or measure again"
 _TREE = "log and raw log must be the same: put the one of raw/ there, or, where that is missing or changed, measure again"
-_JOB = "raw/performance/job.json"
 # Between time zones and UTC; between the clocks of one machine over hours; and far more than any test takes.
 _ZONE, _CLOCKS, _LONGEST_MS = timedelta(minutes=15), timedelta(minutes=2), 1e11
 # Of what is hashed: more than a detail log, and than a reference, may have to be read.
 _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
-# Of a Job: what the accuracy and the performance test of one result have in common.
-_SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 
 
-def checks(s: Subject, now: datetime | None = None) -> list[Check]:
+def dates(s: Subject, now: datetime | None = None) -> Check:
     now = now or datetime.now(UTC)
     tested = [test.detail.get("test_datetime") for test in s.tests]
-    dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=fixes.BOTH)
-    unchanged = "nothing was changed between the tests"
-    found = [
-        *revision.checks(s),
-        fail_or_manual(dates, _dates(s, now), [*_apart(s), *_overlap(s)], unchanged, of_a_run=s.place.run is not None),
-    ]
+    made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=fixes.BOTH)
+    doubts, unchanged = [*_apart(s), *_overlap(s)], "nothing was changed between the tests"
+    return fail_or_manual(made, _dates(s, now), doubts, unchanged, of_a_run=s.place.run is not None)
+
+
+def digests(s: Subject) -> list[Check]:
     if s.place.run is None:
-        names = ("record", "digests", "raw logs", "worker outcomes", "trace")
-        return [*found, *(not_applicable(name, _BARE, source="D3") for name in names), *claims.checks(s)]
-    return found + [
-        judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json", fix=_OWN),
+        return [not_applicable(name, BARE, source="D3") for name in ("digests", "raw logs", "worker outcomes", "trace")]
+    return [
         _digests(s),
         judge("raw logs", _raw_logs(s), "the submitted logs are the raw ones", source="D3", fix=_TREE),
         judge(
@@ -51,7 +43,6 @@ def checks(s: Subject, now: datetime | None = None) -> list[Check]:
             fix="repeat the run's command, which goes on where it stopped",
         ),
         _trace(s),
-        *claims.checks(s),
     ]
 
 
@@ -115,65 +106,10 @@ def _apart(s: Subject) -> Iterator[Fault]:
         yield Fault(f"the two tests are {apart} days apart; at most {most} make one session", f"at most {most} days", f"{apart} days")
 
 
-def _record(s: Subject) -> Iterator[Fault | str]:
-    if s.record is None:
-        yield s.faults.get("record.json", "record.json is missing")
-        return
-    d = s.performance.detail
-    expected = {
-        ("round",): s.rules.round,
-        ("benchmark", "name"): s.place.benchmark,
-        ("benchmark", "official"): s.official,
-        ("cell", "scenario"): s.place.scenario,
-        ("qsl", "samples"): d.get("qsl_reported_total_count"),
-        ("qsl", "performance_sample_count"): d.get("effective_performance_sample_count"),
-    }
-    for keys, want in expected.items():
-        if s.recorded(*keys) is None or s.recorded(*keys) != want:
-            yield differs(".".join(keys), repr(s.recorded(*keys)), repr(want), "logs and folders say")
-    for short, whole in (("weights", "weights"), ("dataset", "inputs")):
-        value, digest = s.recorded("cell", short), s.recorded("digests", whole)
-        if value not in ("seeded", "synthetic") and not (isinstance(value, str) and value and str(digest).startswith(value)):
-            begins = repr(str(digest)[:16])
-            text = f"cell.{short} is {shown(repr(value))} and digests.{whole} {begins}; the one begins the other"
-            yield Fault(text, f"what {begins} begins with", shown(repr(value)))
-    yield from _jobs(s)
-
-
-def _jobs(s: Subject) -> Iterator[Fault | str]:
-    first, second = (test.job for test in s.tests)
-    if first is None or second is None:
-        yield from (fault for test in s.tests for name, fault in test.faults.items() if name == "job.json")
-        return
-    others = [(test, test.job) for test in (s.accuracy, *s.compliance.values()) if test.job is not None]
-    for test, job in others:
-        for key in _SAME:
-            if first.get(key) != job.get(key):
-                text = f"job.json: {key} differs between the performance and the {test.name} test"
-                yield Fault(text, shown(first.get(key)), shown(job.get(key)), f"raw/{test.name}/job.json")
-    workload = first.get("workload")
-    for key in ("precision", "batch_size", "device", "model", "task"):
-        if not isinstance(workload, dict) or workload.get(key) != s.recorded("cell", key):
-            want = shown(repr(s.recorded("cell", key)))
-            found = shown(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
-            yield Fault(f"job.json: workload.{key} is not the cell's {want}", want, found, _JOB)
-    if first.get("sut") != s.recorded("cell", "sut"):
-        found, want = shown(repr(first.get("sut"))), shown(repr(s.recorded("cell", "sut")))
-        yield Fault(f"job.json: sut is {found}, the cell's {want}", want, found, _JOB)
-    if not isinstance(workload, dict) or workload.get("execution") != s.recorded("execution"):
-        want = shown(repr(s.recorded("execution")))
-        found = shown(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
-        yield Fault(f"job.json: workload.execution is not record.json's {want}", want, found, _JOB)
-    for test, job in ((s.performance, first), *others):
-        if job.get("test") != test.name:
-            found, file = shown(repr(job.get("test"))), f"raw/{test.name}/job.json"
-            yield Fault(f"{file} is of the test {found}", repr(test.name), found, file)
-
-
 def _digests(s: Subject) -> Check:
     """weights and inputs lie in the cache, not here: only that they are stated. The reference is here."""
     assert s.place.run is not None
-    where = {"source": "D3", "file": "reference.npz", "fix": _OWN}
+    where = {"source": "D3", "file": "reference.npz", "fix": fixes.OWN}
     faults: list[Fault | str] = [
         _no_sha256(name, shown(repr(s.recorded("digests", name))))
         for name in ("weights", "inputs")
@@ -194,7 +130,7 @@ def _digests(s: Subject) -> Check:
 
 def _trace(s: Subject) -> Check:
     """The recorded one must be here."""
-    where = {"source": "C6", "file": s.trace_file, "fix": _OWN}
+    where = {"source": "C6", "file": s.trace_file, "fix": fixes.OWN}
     stated = s.recorded("digests", "trace")
     plan = (s.performance.outcome or {}).get("plan")
     planned = plan.get("trace") if isinstance(plan, dict) else plan
@@ -211,7 +147,7 @@ def _trace(s: Subject) -> Check:
 
 def _small_trace(s: Subject) -> Fault | None:
     """Why there would have been room for the trace that was not written: its size follows from the samples, which were foreseen."""
-    own, issued, mode = s.rules.own, claims.issued_samples(s.performance, s.scenario), str(s.recorded("mode"))
+    own, issued, mode = s.rules.own, counts.samples(s.performance.detail, s.scenario), str(s.recorded("mode"))
     if issued is None or s.place.scenario not in own.trace_sample_bytes:
         return None
     if mode not in own.trace_bytes or (s.performance.detail.number("requested_min_query_count") or 0) > 1:  # which a quick run asks for

@@ -4,15 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from compliance.findings.check import Fault
+from compliance.findings import fixes
+from compliance.findings.check import Check, Fault, judge, shown
 from compliance.findings.entries import of_entry
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
+from compliance.subject import Subject, Test
 
 Faults = Iterator[Fault | str]
+# Equal in the requested and the effective half of every log.
+_UNCHANGED = (
+    "scenario",
+    "test_mode",
+    "min_duration_ms",
+    "max_duration_ms",
+    "max_query_count",
+    "qsl_rng_seed",
+    "sample_index_rng_seed",
+    "schedule_rng_seed",
+    "accuracy_log_rng_seed",
+    "accuracy_log_probability",
+    "accuracy_log_sampling_target",
+    "print_timestamps",
+    "performance_issue_unique",
+    "performance_issue_same",
+    "performance_issue_same_index",
+    "sample_concatenate_permutation",
+)
 
 
-def faults(d: Detail, scenario: str, percentile: float) -> Faults:
+def check(test: Test, s: Subject) -> Check:
+    return judge(
+        f"{test.name} effective settings",
+        _faults(test.detail, s),
+        "follow from those requested",
+        source="B3",
+        file=s.place.show(test.folder / "mlperf_log_detail.txt"),
+        fix=fixes.SETTINGS,
+    )
+
+
+def _faults(d: Detail, s: Subject) -> Iterator[Fault | str]:
+    for key in _UNCHANGED:
+        if d.get(f"requested_{key}") is None or d.get(f"requested_{key}") != d.get(f"effective_{key}"):
+            requested, effective = (shown(d.get(f"{half}_{key}")) for half in ("requested", "effective"))
+            text = f"{key}: requested {requested}, effective {effective}"
+            yield Fault(text, requested, effective, line=d.line(f"effective_{key}"))
+    for name, override, default in (
+        ("performance", "performance_sample_count_override", "qsl_reported_performance_count"),
+        ("accuracy", "accuracy_sample_count_override", "qsl_reported_total_count"),
+    ):
+        want = d.get(f"requested_{override}") or d.get(default)
+        if want is None or d.get(f"effective_{name}_sample_count") != want:
+            yield of_entry(d, f"effective_{name}_sample_count", want, "requested or there are")
+    yield from _follow(d, s.scenario, s.rules.scenarios[s.scenario].percentile / 100)
+
+
+def _follow(d: Detail, scenario: str, percentile: float) -> Faults:
     """Where the effective settings do not follow.
 
     Args:

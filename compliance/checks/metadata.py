@@ -11,7 +11,6 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.checks import benchmark as official
 from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
 from compliance.logs import files
 from compliance.subject import Subject, measurements_file
@@ -77,7 +76,6 @@ def checks(s: Subject) -> list[Check]:
             fix="measure it with --mode submission, which puts the source there",
         ),
         _record(s),
-        eligibility(s),
     ]
 
 
@@ -234,30 +232,3 @@ def _record(s: Subject) -> Check:
         return not_applicable("record.json", "a submission without a run directory around it", source="D3")
     faults = _schema(s, s.record, "record", "record.json")
     return judge("record.json", faults, "complete", source="D3", file="record.json", fix="put the run's own file there, or measure again")
-
-
-def eligibility(s: Subject) -> Check:
-    """I1: what keeps this from being an MLPerf submission. A finding for people; it never fails a level."""
-    reasons = list(_ineligible(s))
-    if not reasons:
-        return manual(
-            "eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have", source="I1"
-        )
-    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons, source="I1")
-
-
-def _ineligible(s: Subject) -> Iterator[str]:
-    if s.recorded("qsl", "synthetic"):
-        yield "its inputs are synthetic"
-    if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
-        yield "its weights are random"
-    if (size := s.recorded("cell", "size")) and size not in ("full", "own"):
-        yield f"the model is the {shown(size)} one"
-    if s.recorded("cell", "sut") == "mock":
-        yield "the SUT is a mock"
-    if s.recorded("mode") == "quick":
-        yield "it is a quick run"
-    if s.place.division == "open":
-        yield from (fault.text for fault in (*official.misfits(s), *official.unsuited(s)))
-    if s.place.run is not None:
-        yield "its accuracy is judged against a reference of the same weights, not by the benchmark's own metric"

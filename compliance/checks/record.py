@@ -8,12 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, differs, judge, not_applicable, shown
 from compliance.loadgen import counts
 from compliance.logs import files
-from compliance.subject import Subject, Test, measurements_file
+from compliance.subject import BARE, Subject, Test, measurements_file
 
-_BARE = "a submission without a run directory around it: there is no record.json to compare with"
+_NO_RECORD = "a submission without a run directory around it: there is no record.json to compare with"
+_JOB = "raw/performance/job.json"
+# Of a Job: what the accuracy and the performance test of one result have in common.
+_SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 _UNREAD = "record.json, which it is compared with, cannot be read"
 _NAMES = ("system of the record", "measurements of the record", "outcomes and result")
 _MADE = "put back what the run wrote, or measure again"
@@ -28,7 +32,7 @@ _FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
 
 def checks(s: Subject) -> list[Check]:
     if s.record is None:
-        return [not_applicable(name, _UNREAD if s.place.run else _BARE, source="D4") for name in _NAMES]
+        return [not_applicable(name, _UNREAD if s.place.run else _NO_RECORD, source="D4") for name in _NAMES]
     system = s.place.show(s.place.submitter_folder / s.rules.layout.system.format(system=s.place.system))
     found = [
         ("system of the record", [*_folders(s), *_system(s)], "the machine, SUT and submitter that were recorded", system),
@@ -46,6 +50,67 @@ def checks(s: Subject) -> list[Check]:
         ),
     ]
     return [judge(name, faults, good, source="D4", file=file, fix=_MADE) for name, faults, good, file in found]
+
+
+def agreement(s: Subject) -> Check:
+    if s.place.run is None:
+        return not_applicable("record", BARE, source="D3")
+    return judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json", fix=fixes.OWN)
+
+
+def _record(s: Subject) -> Iterator[Fault | str]:
+    if s.record is None:
+        yield s.faults.get("record.json", "record.json is missing")
+        return
+    d = s.performance.detail
+    expected = {
+        ("round",): s.rules.round,
+        ("benchmark", "name"): s.place.benchmark,
+        ("benchmark", "official"): s.official,
+        ("cell", "scenario"): s.place.scenario,
+        ("qsl", "samples"): d.get("qsl_reported_total_count"),
+        ("qsl", "performance_sample_count"): d.get("effective_performance_sample_count"),
+    }
+    for keys, want in expected.items():
+        if s.recorded(*keys) is None or s.recorded(*keys) != want:
+            yield differs(".".join(keys), repr(s.recorded(*keys)), repr(want), "logs and folders say")
+    for short, whole in (("weights", "weights"), ("dataset", "inputs")):
+        value, digest = s.recorded("cell", short), s.recorded("digests", whole)
+        if value not in ("seeded", "synthetic") and not (isinstance(value, str) and value and str(digest).startswith(value)):
+            begins = repr(str(digest)[:16])
+            text = f"cell.{short} is {shown(repr(value))} and digests.{whole} {begins}; the one begins the other"
+            yield Fault(text, f"what {begins} begins with", shown(repr(value)))
+    yield from _jobs(s)
+
+
+def _jobs(s: Subject) -> Iterator[Fault | str]:
+    first, second = (test.job for test in s.tests)
+    if first is None or second is None:
+        yield from (fault for test in s.tests for name, fault in test.faults.items() if name == "job.json")
+        return
+    others = [(test, test.job) for test in (s.accuracy, *s.compliance.values()) if test.job is not None]
+    for test, job in others:
+        for key in _SAME:
+            if first.get(key) != job.get(key):
+                text = f"job.json: {key} differs between the performance and the {test.name} test"
+                yield Fault(text, shown(first.get(key)), shown(job.get(key)), f"raw/{test.name}/job.json")
+    workload = first.get("workload")
+    for key in ("precision", "batch_size", "device", "model", "task"):
+        if not isinstance(workload, dict) or workload.get(key) != s.recorded("cell", key):
+            want = shown(repr(s.recorded("cell", key)))
+            found = shown(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
+            yield Fault(f"job.json: workload.{key} is not the cell's {want}", want, found, _JOB)
+    if first.get("sut") != s.recorded("cell", "sut"):
+        found, want = shown(repr(first.get("sut"))), shown(repr(s.recorded("cell", "sut")))
+        yield Fault(f"job.json: sut is {found}, the cell's {want}", want, found, _JOB)
+    if not isinstance(workload, dict) or workload.get("execution") != s.recorded("execution"):
+        want = shown(repr(s.recorded("execution")))
+        found = shown(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
+        yield Fault(f"job.json: workload.execution is not record.json's {want}", want, found, _JOB)
+    for test, job in ((s.performance, first), *others):
+        if job.get("test") != test.name:
+            found, file = shown(repr(job.get("test"))), f"raw/{test.name}/job.json"
+            yield Fault(f"{file} is of the test {found}", repr(test.name), found, file)
 
 
 def _folders(s: Subject) -> Iterator[Fault]:
@@ -130,7 +195,7 @@ def _measurements(s: Subject) -> Iterator[Fault]:
         yield differs("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
 
 
-def issued_samples(test: Test, scenario: str) -> float | None:
+def _issued_samples(test: Test, scenario: str) -> float | None:
     """By the log; None: it does not say."""
     return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
 
@@ -140,7 +205,7 @@ def _outcome(test: Test, s: Subject) -> Iterator[Fault]:
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
-    answered, issued = outcome.get("answered"), issued_samples(test, s.scenario)
+    answered, issued = outcome.get("answered"), _issued_samples(test, s.scenario)
     count = answered.get("samples") if isinstance(answered, dict) else None
     if issued is not None and count != issued:
         yield differs(f"{test.name}: answered.samples", repr(count), f"{issued:.0f}", "LoadGen issued", file=file)

@@ -1,4 +1,4 @@
-"""Requested = effective = user.conf, on both tests, and what no test may have set. Pure: parsed logs → checks."""
+"""Requested = user.conf, on both tests, and what no test may have set. Pure: parsed logs → checks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compliance.checks import effective_settings as derived
-from compliance.checks import user_conf
 from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shown
 from compliance.findings.entries import of_entry
@@ -18,28 +16,10 @@ from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import Subject, Test, stated
 
-_AGAIN = "measure again: log, user.conf and record are not of one unchanged run"
 # What an accuracy test, which takes each sample once, has no use for.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-# Equal in the requested and the effective half of every log.
-_UNCHANGED = (
-    "scenario",
-    "test_mode",
-    "min_duration_ms",
-    "max_duration_ms",
-    "max_query_count",
-    *_SEEDS,
-    "accuracy_log_rng_seed",
-    "accuracy_log_probability",
-    "accuracy_log_sampling_target",
-    "print_timestamps",
-    "performance_issue_unique",
-    "performance_issue_same",
-    "performance_issue_same_index",
-    "sample_concatenate_permutation",
-)
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
 # What audit.config sets in compliance tests: never in a performance or accuracy run.
 _AUDIT = (
@@ -53,58 +33,78 @@ _AUDIT = (
 )
 
 
-def checks(s: Subject) -> list[Check]:
-    found: list[Check] = []
-    for test in s.tests:
-        file = s.place.show(test.folder / "mlperf_log_detail.txt")
-        conf = parse(test.user_conf or "")
-        found += [
-            judge(
-                f"{test.name} test and scenario",
-                _kind(test, s),
-                f"{_MODES[test.name]}, {s.scenario}",
-                source="B4 B5",
-                file=file,
-                fix="put the logs into the folder of what they are, or measure again",
-            ),
-            judge(
-                f"{test.name} seeds",
-                _seeds(test.detail, s.rules),
-                f"those of {s.rules.round}",
-                source="B1",
-                file=file,
-                fix=f"measure with {s.rules.wheel}",
-            ),
-            judge(
-                f"{test.name} audit settings",
-                _audit(test.detail),
-                "none is left over",
-                source="B5",
-                file=file,
-                fix="remove audit.config and measure again",
-            ),
-            judge(
-                f"{test.name} requested settings", _requested(test, conf, s), "as user.conf has them", source="B3", file=file, fix=_AGAIN
-            ),
-            judge(
-                f"{test.name} effective settings",
-                _effective(test.detail, s),
-                "follow from those requested",
-                source="B3",
-                file=file,
-                fix=_AGAIN,
-            ),
-            judge(
-                f"{test.name} sample set",
-                _sample_set(test, s),
-                f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
-                source="B6",
-                file=file,
-                fix=_AGAIN,
-            ),
-        ]
-    found.append(user_conf.check(s))
-    return found + _of_the_round(s)
+def inferred(s: Subject) -> list[Check]:
+    """A scenario's folder with the logs of another: an edge system may infer MultiStream and Offline from what it measured.
+
+    Nothing where the logs are of the folder's own scenario. Sources: inference_policies, inference_rules.adoc (Benchmarks), and
+    submission_checker/checks/performance_check.py (inferred_check).
+    """
+    own, logged = s.rules.scenarios[s.place.scenario], s.performance.detail.get("effective_scenario")
+    if logged in (None, own.logged_as):
+        return []
+    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
+    line, seen = s.performance.detail.line("effective_scenario"), shown(logged)
+    system_type, may = (s.system or {}).get("system_type"), " or ".join(own.inferred_from) or "no other"
+    faults = []
+    if logged not in own.inferred_from:
+        text = f"the logs are of {seen}; {s.place.scenario} is inferred from {may}"
+        faults.append(Fault(text, own.logged_as, seen, line=line))
+    elif not s.on_edge:
+        text = f"the logs are of {seen} and the system is {shown(system_type)}; only edge systems infer {s.place.scenario} from it"
+        faults.append(Fault(text, own.logged_as, seen, line=line))
+    good = f"the system is {shown(system_type)}: {s.place.scenario} is inferred from {seen}, by whose rules the logs are judged"
+    fix = "put the logs into the folder of what they are, or measure this scenario"
+    return [judge("inferred scenario", faults, good, source="B4", file=file, fix=fix)]
+
+
+def of_test(test: Test, s: Subject) -> list[Check]:
+    file = s.place.show(test.folder / "mlperf_log_detail.txt")
+    conf = parse(test.user_conf or "")
+    return [
+        judge(
+            f"{test.name} test and scenario",
+            _kind(test, s),
+            f"{_MODES[test.name]}, {s.scenario}",
+            source="B4 B5",
+            file=file,
+            fix="put the logs into the folder of what they are, or measure again",
+        ),
+        judge(
+            f"{test.name} seeds",
+            _seeds(test.detail, s.rules),
+            f"those of {s.rules.round}",
+            source="B1",
+            file=file,
+            fix=f"measure with {s.rules.wheel}",
+        ),
+        judge(
+            f"{test.name} audit settings",
+            _audit(test.detail),
+            "none is left over",
+            source="B5",
+            file=file,
+            fix="remove audit.config and measure again",
+        ),
+        judge(
+            f"{test.name} requested settings",
+            _requested(test, conf, s),
+            "as user.conf has them",
+            source="B3",
+            file=file,
+            fix=fixes.SETTINGS,
+        ),
+    ]
+
+
+def sample_set(test: Test, s: Subject) -> Check:
+    return judge(
+        f"{test.name} sample set",
+        _sample_set(test, s),
+        f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
+        source="B6",
+        file=s.place.show(test.folder / "mlperf_log_detail.txt"),
+        fix=fixes.SETTINGS,
+    )
 
 
 def _kind(test: Test, s: Subject) -> Iterator[Fault | str]:
@@ -151,22 +151,6 @@ def _requested(test: Test, conf: Conf, s: Subject) -> Iterator[Fault | str]:
             yield Fault(text, want, shown(found), line=test.detail.line(logged_as))
 
 
-def _effective(d: Detail, s: Subject) -> Iterator[Fault | str]:
-    for key in _UNCHANGED:
-        if d.get(f"requested_{key}") is None or d.get(f"requested_{key}") != d.get(f"effective_{key}"):
-            requested, effective = (shown(d.get(f"{half}_{key}")) for half in ("requested", "effective"))
-            text = f"{key}: requested {requested}, effective {effective}"
-            yield Fault(text, requested, effective, line=d.line(f"effective_{key}"))
-    for name, override, default in (
-        ("performance", "performance_sample_count_override", "qsl_reported_performance_count"),
-        ("accuracy", "accuracy_sample_count_override", "qsl_reported_total_count"),
-    ):
-        want = d.get(f"requested_{override}") or d.get(default)
-        if want is None or d.get(f"effective_{name}_sample_count") != want:
-            yield of_entry(d, f"effective_{name}_sample_count", want, "requested or there are")
-    yield from derived.faults(d, s.scenario, s.rules.scenarios[s.scenario].percentile / 100)
-
-
 def _sample_set(test: Test, s: Subject) -> Iterator[Fault | str]:
     d = test.detail
     total, kept = d.number("qsl_reported_total_count"), d.number("effective_performance_sample_count")
@@ -204,7 +188,7 @@ def _every_sample(d: Detail, loaded: int, s: Subject) -> Iterator[Fault | str]:
         yield Fault(text, shown(wanted), f"{shown(count)} asked for, {loaded} loaded, {generated} issued")
 
 
-def _of_the_round(s: Subject) -> list[Check]:
+def of_the_round(s: Subject) -> list[Check]:
     """What the round asks for, and `quick` does not."""
     d, rules = s.performance.detail, s.rules.scenarios[s.scenario]
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
