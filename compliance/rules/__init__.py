@@ -1,7 +1,7 @@
 """The rules of a round, and where each rule stands."""
 
+from compliance.rules.reading import CURRENT, load, rounds
 from compliance.rules.tables import (
-    CURRENT,
     Benchmark,
     ComplianceTest,
     ConfKey,
@@ -18,8 +18,6 @@ from compliance.rules.tables import (
     ScoredTest,
     Tolerance,
     Truncation,
-    load,
-    rounds,
 )
 
 __all__ = [

@@ -52,7 +52,7 @@ def test_an_unknown_round_names_those_there_are() -> None:
 def test_a_rules_file_with_a_wrong_field_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
     text = (Path(rules.__file__).parent / "v6.1.toml").read_text()
     (tmp_path / "v9.toml").write_text(text.replace(old, new, 1))
-    monkeypatch.setattr(rules.tables, "_FOLDER", tmp_path)
+    monkeypatch.setattr(rules.reading, "_FOLDER", tmp_path)
     with pytest.raises(ValueError, match=r"v9\.toml"):
         rules.load("v9")
 
