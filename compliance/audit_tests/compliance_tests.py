@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from compliance.audit_tests import answers as compliance_answers
-from compliance.audit_tests import log as compliance_logs
-from compliance.audit_tests import repeats, verification
+from compliance.audit_tests import answers, log, repeats, verification, verify_files
+from compliance.findings import fixes
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.logs import files
@@ -18,7 +17,6 @@ from compliance.rules import ComplianceTest
 from compliance.subject import Subject, Test
 
 _FILES = "put there what the layout asks for, and nothing else; ./run.sh comply writes it"
-_FIX = "run the compliance test anew: ./run.sh comply RUN_DIR --again"
 # As in the performance run, whatever audit.config says.
 _SAME_LOADGEN = ("loadgen_version", "loadgen_build_date_utc", "loadgen_git_status_message", "loadgen_file_sha1", "sut_name", "qsl_name")
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")
@@ -37,7 +35,7 @@ def checks(s: Subject) -> list[Check]:
         if test is None:
             found.append(_absent(name, rule, s))
         elif fault := _not_run(test, s):
-            found.append(judge(f"{name} run", [fault], "", **_where(test, s), fix=_FIX))
+            found.append(judge(f"{name} run", [fault], "", **_where(test, s), fix=fixes.COMPLY))
         else:
             found += _of_test(test, rule, s)
     return [*found, repeats.check(s)]
@@ -77,22 +75,22 @@ def _of_test(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
         found.append(not_applicable(f"{test.name} log", "the layout asks for none of its detail log, and none is there", **where))
     else:
         found += [
-            judge(f"{test.name} log", compliance_logs.faults(test, s), "whole, no error, and its figures agree", **where, fix=_FIX),
+            judge(f"{test.name} log", log.faults(test, s), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
             _verdict(test, s),
-            judge(f"{test.name} settings", _settings(test, rule, s), _set(rule, s), **where, fix=_FIX),
+            judge(f"{test.name} settings", _settings(test, rule, s), _set(rule, s), **where, fix=fixes.COMPLY),
             judge(
                 f"{test.name} LoadGen",
                 _same(test, s),
                 "version, SUT and library are the performance run's, which is earlier",
                 **where,
-                fix=_FIX,
+                fix=fixes.COMPLY,
             ),
         ]
     if s.place.run is not None:
-        found.append(judge(f"{test.name} run", _run(test, rule, s), "of the same job, with the raw logs", **where, fix=_FIX))
+        found.append(judge(f"{test.name} run", _run(test, rule, s), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
     if rule.tolerance is not None:
         found.append(_performance(test, rule, s))
-    return found + compliance_answers.checks(test, rule, s)
+    return found + answers.checks(test, rule, s)
 
 
 def _files(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
@@ -117,7 +115,7 @@ def _verdict(test: Test, s: Subject) -> Check:
     faults = (
         [] if d.get("result_validity") == "VALID" else [f"{d.get('result_validity', 'none')}; it must be VALID. {reasons[:200]}".strip()]
     )
-    return judge(name, faults, "VALID", **_where(test, s), fix=_FIX)
+    return judge(name, faults, "VALID", **_where(test, s), fix=fixes.COMPLY)
 
 
 def _set(rule: ComplianceTest, s: Subject) -> str:
@@ -234,11 +232,11 @@ def _performance(test: Test, rule: ComplianceTest, s: Subject) -> Check:
     name, found = f"{test.name} performance", verification.speed(rule, s.scenario, s.rules, s.performance.detail, test.detail)
     where = _where(test, s) | {"source": "G2" if rule.only_faster else "G1"}
     if found is None:
-        return judge(name, ["the score of the performance run or of the test is missing"], "", **where, fix=_FIX)
+        return judge(name, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
     bound = f"at most {found.tolerance:.0%} faster" if rule.only_faster else f"within {found.tolerance:.0%}"
     figures = f"{found.key} {found.test:.6g}, in the performance run {found.reference:.6g}"
     told = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
     cache = ": one sample again and again is answered sooner than many, by a cache or because the machine was busy before"
     faults = [] if found.holds else [told + (cache if rule.only_faster else "")]
-    faults += compliance_answers.stated(test, "verify_performance.txt", found.verdict, s)
-    return judge(name, faults, told, **where, fix=_FIX)
+    faults += verify_files.stated(test, "verify_performance.txt", found.verdict, s)
+    return judge(name, faults, told, **where, fix=fixes.COMPLY)
