@@ -13,8 +13,7 @@ from compliance.audit_tests.sampled import Row, Sampled
 from compliance.checks import benchmark
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, manual
-from compliance.loadgen import counts, sampling
-from compliance.loadgen import sample_order as order
+from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
 from compliance.rules import ComplianceTest
@@ -163,8 +162,9 @@ def _order(found: Sampled, count: int, test: Test, s: Subject) -> Iterator[str]:
         return
     equal, each = d.get("effective_sample_concatenate_permutation") is True, counts.each(d, s.scenario)
     numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
+    least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        wanted = order.performance(s.scenario, loaded, count, order.bounded(max(least, 1), count), equal, seed, draws, each)[numbers]
+        wanted = sample_order.performance(s.scenario, loaded, count, least, equal, seed, draws, each)[numbers]
         if np.array_equal(wanted, indices):
             return
     at = np.flatnonzero(wanted != indices)[0]
