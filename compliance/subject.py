@@ -114,7 +114,7 @@ class Subject:
 
     @property
     def scenario(self) -> str:
-        """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (compliance.inferred)."""
+        """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (checks.settings)."""
         own, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
         return logged if logged in own.inferred_from and self.on_edge else own.logged_as
 
