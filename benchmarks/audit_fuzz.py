@@ -30,8 +30,10 @@ from random import Random
 
 import numpy as np
 
-from compliance import audit, page, rules, strict_json
-from compliance.verdict import Audit
+from compliance import audit, rules
+from compliance.findings import page
+from compliance.findings.verdict import Audit
+from compliance.logs import strict_json
 
 _DETAIL = "mlperf_log_detail.txt"
 _MOST_S, _MOST_MB, _LONGEST_LINE = 10, 200, 12_000

@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from compliance import accuracy, rules
+from compliance import rules
+from compliance.scoring import accuracy
 
 _GOAL_S, _GOAL_MB = 10.0, 300.0
 _TREE = Path("open/nobody/results/a-machine/bert-tiny/Offline")

@@ -10,53 +10,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from compliance import (
-    batching,
-    compliance_tests,
-    counts,
-    evidence,
-    files,
-    inferred,
-    layout,
-    metadata,
-    official,
-    provenance,
-    recomputed,
-    rules,
-    scores,
-    settings,
-    tree,
-    validity,
-)
-from compliance.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
-from compliance.verdict import Audit, Claim, of_level
-
-PARTS = (
-    layout.checks,
-    inferred.checks,
-    settings.checks,
-    validity.checks,
-    recomputed.checks,
-    batching.checks,
-    provenance.checks,
-    scores.checks,
-    evidence.checks,
-    metadata.checks,
-    official.checks,
-    compliance_tests.checks,
-)
-
-# Without a detail log each of their checks would say that it is missing.
-_OF_LOGS = (
-    settings.checks,
-    inferred.checks,
-    validity.checks,
-    recomputed.checks,
-    batching.checks,
-    provenance.checks,
-    official.checks,
-    compliance_tests.checks,
-)
+from compliance import checklist, rules
+from compliance.checks import layout
+from compliance.findings.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
+from compliance.findings.verdict import Audit, Claim, of_level
+from compliance.loadgen import counts
+from compliance.logs import files
+from compliance.subject import Place, Subject, folders, places, read
 
 # The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
 _OF_TOKENS = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
@@ -96,7 +56,7 @@ def examine(directory: Path, round: str | None = None) -> Audit:
             chosen = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
             return Audit(round or "", (), (Check("round", Outcome.FAIL, shown(e), fix="name a round there are rules for: --round"),))
-        found = tree.places(directory, chosen)
+        found = places(directory, chosen)
     if not found:
         return Audit(chosen.round, (), (_nothing(directory, chosen),))
     claims: list[Claim] = []
@@ -105,7 +65,7 @@ def examine(directory: Path, round: str | None = None) -> Audit:
     return Audit(chosen.round, tuple(claims), tuple(checks))
 
 
-def _of_places(found: Sequence[tree.Place], chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
+def _of_places(found: Sequence[Place], chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
     several = len(found) > 1
     checks: list[Check] = []
     if len(found) > _MOST_PLACES:
@@ -135,14 +95,14 @@ def _links(root: Path, chosen: rules.Rules) -> list[str]:
     return [f"{path.relative_to(root).as_posix()} is a link: it is not read" for path in (*divisions, *inner) if path.is_symlink()]
 
 
-def _strays(found: Sequence[tree.Place], chosen: rules.Rules) -> Iterator[Fault | str]:
+def _strays(found: Sequence[Place], chosen: rules.Rules) -> Iterator[Fault | str]:
     """What would go unseen: divisions and submitters that are none by the letter, two folders of one scenario."""
     root = found[0].root
     for path in files.listed(root):
         if path.name not in chosen.layout.divisions and path.name.lower() in chosen.layout.divisions:
             yield Fault(f"{path.name}/ is no division by the letter: it is not read", file=path.name)
     judged = {place.submitter_folder for place in found}
-    for path in sorted({each for place in found for each in tree.folders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
+    for path in sorted({each for place in found for each in folders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
         name = found[0].show(path)
         yield Fault(f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged", file=name)
     kinds = Counter((place.folder.parent, place.scenario) for place in found)
@@ -172,7 +132,7 @@ def _twice(claims: Sequence[Claim], chosen: rules.Rules) -> Iterator[Fault]:
                 yield Fault(f"{places} have the logs of one run, tested {same[0].tested}", "a run each", "one run", file=same[0].place)
 
 
-def _of_place(place: tree.Place, chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
+def _of_place(place: Place, chosen: rules.Rules, claims: list[Claim]) -> list[Check]:
     told = Claim(place.name, place.division, place.submitter_folder.name, place.system, place.benchmark, place.scenario)
     if place.scenario not in chosen.scenarios:
         claims.append(told)
@@ -186,10 +146,10 @@ def _of_place(place: tree.Place, chosen: rules.Rules, claims: list[Claim]) -> li
                 fix="name the folder as the scenario of its logs",
             )
         ]
-    return _guarded("reading", lambda: _judged(tree.read(place, chosen), told, claims))
+    return _guarded("reading", lambda: _judged(read(place, chosen), told, claims))
 
 
-def _judged(subject: tree.Subject, told: Claim, claims: list[Claim]) -> list[Check]:
+def _judged(subject: Subject, told: Claim, claims: list[Claim]) -> list[Check]:
     d, metric = subject.performance.detail, subject.rules.scenarios[subject.place.scenario].metric
     of_tokens = _OF_TOKENS.get(subject.scenario, metric.key) if counts.tokens(d) else metric.key
     figure = f"{shown(d.get(of_tokens))} {metric.unit if of_tokens == metric.key else 'tokens/s'}" if of_tokens in d.values else ""
@@ -197,8 +157,8 @@ def _judged(subject: tree.Subject, told: Claim, claims: list[Claim]) -> list[Che
     texts = {name: shown(d.get(key, "")) for name, key in keys.items()}
     claims.append(replace(told, official=shown(subject.official or ""), figure=figure, **texts))
     empty = [test.name for test in subject.tests if not test.detail.values]
-    parts = [part for part in PARTS if not empty or part not in _OF_LOGS]
-    found = [check for part in parts for check in _guarded(part.__module__.rpartition(".")[2], partial(part, subject))]
+    families = [family for family in checklist.FAMILIES if not (empty and family.of_logs)]
+    found = [check for family in families for check in _guarded(family.name, partial(family.find, subject))]
     if empty:
         why = f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding of its own"
         found.append(not_applicable("settings, figures, LoadGen, dates and compliance tests", why, source="A3"))

@@ -177,7 +177,8 @@ def _audit(arguments: list[str]) -> int:
     parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from compliance import audit, verdict
+    from compliance import audit
+    from compliance.findings import verdict
     from harness import output
 
     level = known_name(flags.level, MODES, "--level")
@@ -208,7 +209,7 @@ def _check_audited(flags: Any) -> None:
 
 
 def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
-    from compliance import page
+    from compliance.findings import page
     from harness import output
 
     content = page.render(directory, level, found, datetime.now().astimezone())
@@ -262,7 +263,7 @@ def _pack(arguments: list[str]) -> int:
 
 
 def _show_checks(found: list[Any], flags: Any) -> int:
-    from compliance import verdict
+    from compliance.findings import verdict
     from harness import output
 
     if flags.json:
@@ -276,7 +277,7 @@ def _doctor(arguments: list[str]) -> int:
     parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from compliance.check import Outcome
+    from compliance.findings.check import Outcome
     from harness import doctor, output
 
     found = doctor.examine(flags.cache.absolute(), CURRENT)

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from compliance import logs, sampled, verification
-from compliance.accuracy import Accuracy
+from compliance import logs
+from compliance.audit_tests import sampled, verification
+from compliance.audit_tests.sampled import Compared
 from compliance.rules import ComplianceTest, Rules
-from compliance.sampled import Compared
+from compliance.scoring.accuracy import Accuracy
 from harness.process import read_outcome
 
 _ANSWERS = "mlperf_log_accuracy.json"

@@ -12,8 +12,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from compliance import compliance_tests, files, rules, tree
-from compliance.check import Check, judge, not_applicable
+from compliance import rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests
+from compliance.findings.check import Check, judge, not_applicable
+from compliance.logs import files
 from harness import environments, loadgen_test, machine, result, rundir, submission
 from harness.errors import EnvironmentFailure, UsageError
 from harness.loadgen_test import Reporter

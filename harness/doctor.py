@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from compliance.check import Check, Outcome
+from compliance.findings.check import Check, Outcome
 from harness import machine
 from harness.environments import made_for
 from scenarios import counters

@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from compliance import logs, verification
+from compliance import logs
+from compliance.audit_tests import verification
 from compliance.rules import Rules
 from harness import process, rundir
 from scenarios.heartbeat import Beat

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from compliance.files import source_digest
+from compliance.logs.files import source_digest
 from harness.environments import ROOT
 from scenarios import counters
 

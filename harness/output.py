@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from compliance.check import Check, Outcome, plain
-from compliance.verdict import Audit
+from compliance.findings.check import Check, Outcome, plain
+from compliance.findings.verdict import Audit
 from harness.cell import Result, Status
 from scenarios.heartbeat import Beat
 

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from compliance import audit, files, verdict
-from compliance.check import Check, Outcome
+from compliance import audit
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
+from compliance.logs import files
 from harness import rundir
 from harness.cell import Cell, Status
 from harness.errors import UsageError

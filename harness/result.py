@@ -8,8 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from compliance import accuracy, audit, files, logs, rules, verdict
-from compliance.check import Check, Outcome
+from compliance import audit, logs, rules
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
+from compliance.logs import files
+from compliance.scoring import accuracy
 from harness import loadgen_test, submission
 from harness.cell import Cell, Metric, Result, Status
 from harness.process import read_outcome

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from compliance import files
+from compliance.logs import files
 from harness import checkpoint, dataset, environments, loadgen_test, locks, machine, reference, result, rundir, submission
 from harness.cell import Cell, Result, Status
 from harness.environments import Environment

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from compliance import accuracy, logs
+from compliance import logs
 from compliance.rules import Rules
+from compliance.scoring import accuracy
 from harness import compliance_folders
 from harness.environments import ROOT
 from harness.machine import SOURCES

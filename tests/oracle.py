@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from compliance import audit
-from compliance.check import Outcome
+from compliance.findings.check import Outcome
 from tests.compliance import conftest, tree
 from tests.compliance.mutations import Mutation
 from tests.compliance.test_compliance_tests import TESTS_MUTATED

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from compliance import logs, rules, sampled, verification
+from compliance import logs, rules
+from compliance.audit_tests import sampled, verification
 from tests.compliance.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compliance import accuracy
+from compliance.scoring import accuracy
 
 TOLERANCE = {"logit_error": 1e-3, "regret": 1e-2, "judged_fraction": 0.5}
 ROWS, NEW, VOCABULARY, FORCED = 6, 5, 40, 3

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, layout, metadata, rules, tree, validity, verdict
-from compliance.check import Check, Outcome
+from compliance import audit, checklist, rules
+from compliance import subject as tree
+from compliance.checks import latencies, layout, metadata
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
 from tests.compliance import tree as runs
@@ -87,7 +90,7 @@ def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], 
 
 
 def _seen(subject: tree.Subject) -> bool:
-    return any(c.outcome is Outcome.FAIL and c.level == "quick" for part in audit.PARTS for c in part(subject))
+    return any(c.outcome is Outcome.FAIL and c.level == "quick" for family in checklist.FAMILIES for c in family.find(subject))
 
 
 def _with(subject: tree.Subject, test: str, key: str, new: Any) -> tree.Subject:
@@ -246,4 +249,4 @@ def test_of_two_queries_the_first_may_be_the_long_one(every_ms: float, faults: i
         "result_qps_without_loadgen_overhead": 5,
         "result_qps_with_loadgen_overhead": 1e3 / every_ms,
     }
-    assert len(list(validity._single_stream(Detail(values, {}, (), (), ())))) == faults
+    assert len(list(latencies._single_stream(Detail(values, {}, (), (), ())))) == faults

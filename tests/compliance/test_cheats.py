@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compliance import audit, compliance_tests, repeats, rules, tree
-from compliance.check import Check, Outcome
+from compliance import audit, rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests, repeats
+from compliance.findings.check import Check, Outcome
 from tests.cheats import ends_twice
 from tests.compliance import tree as runs
 

@@ -11,8 +11,13 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, compliance_tests, logs, rules, sampled, sources, tree
-from compliance.check import Check, Outcome
+from compliance import audit, logs, rules
+from compliance import subject as tree
+from compliance.audit_tests import answers as audited_answers
+from compliance.audit_tests import compliance_tests
+from compliance.findings.check import Check, Outcome
+from compliance.loadgen import sampling
+from compliance.rules import sources
 from tests.compliance import conftest, mutations
 from tests.compliance import tree as runs
 from tests.compliance.mutations import Mutation
@@ -303,7 +308,7 @@ def test_damage_is_a_finding_and_never_a_traceback(run: Path, name: str, junk: b
 def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
     complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sampled, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(audited_answers, "MOST_SAMPLES", 10)
     assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.PASS
-    monkeypatch.setattr(sampled, "expected", lambda *_: (10**8, 0.5))
+    monkeypatch.setattr(sampling, "expected", lambda *_: (10**8, 0.5))
     assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.FAIL

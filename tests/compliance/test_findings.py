@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, metadata, sources
-from compliance import check as checks
-from compliance.check import Check, Fault, Outcome, differs, judge, manual
+from compliance import audit
+from compliance.checks import metadata
+from compliance.findings import check as checks
+from compliance.findings.check import Check, Fault, Outcome, differs, judge, manual
+from compliance.rules import sources
 from tests.compliance import tree as runs
 from tests.compliance.mutations import DETAIL, SUMMARY, put_in
 
@@ -158,7 +160,7 @@ def test_what_passes_may_not_have_faults_as_json() -> None:
 def _used_rules() -> set[str]:
     """The ids in the sources of the audit: texts of nothing but ids."""
     found: set[str] = set()
-    for path in Path(checks.__file__).parent.glob("*.py"):
+    for path in Path(checks.__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             words = node.value.split() if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
             if words and all(len(w) == 2 and w[0] in "ABCDEFGHIJ" and w[1].isdigit() for w in words):

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules, verdict
-from compliance.check import Check, Outcome
+from compliance import audit, rules
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
 from harness import models, plan, submission
 from scenarios import loadgen, preflight
 from scenarios.job import Limits

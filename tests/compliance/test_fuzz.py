@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from compliance import audit, verdict
-from compliance.check import Check
+from compliance import audit
+from compliance.findings import verdict
+from compliance.findings.check import Check
 from tests.compliance.tree import whole
 
 FILES = {

@@ -17,8 +17,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from compliance import audit, files, logs, strict_json, tree, user_conf, verdict
-from compliance.check import Check, Outcome
+from compliance import audit, checklist, logs
+from compliance import subject as tree
+from compliance.findings import verdict
+from compliance.findings.check import Check, Outcome
+from compliance.logs import files, strict_json, user_conf
 from tests.compliance import tree as runs
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY
 from tests.compliance.test_fuzz import FILES, damage
@@ -290,7 +293,7 @@ def test_a_time_that_is_none_is_no_number(tmp_path: Path, time_ms: str) -> None:
 
 
 def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_LARGEST_DETAIL", 1 << 20)
+    monkeypatch.setattr(logs.detail, "_LARGEST", 1 << 20)
     path = tmp_path / "detail.txt"
     with path.open("wb") as f:
         f.write((ENTRY % ("a", 1, 1)).encode() * 20_000)
@@ -300,7 +303,7 @@ def test_a_log_that_never_ends_is_read_so_far_and_no_further(tmp_path: Path, mon
 
 
 def test_answers_beyond_the_most_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_MOST_PAYLOAD", 100)
+    monkeypatch.setattr(logs.answers, "_MOST_PAYLOAD", 100)
     path = tmp_path / "accuracy.json"
     rows = ",\n".join(f'{{ "seq_id" : {n}, "qsl_idx" : {n}, "data" : "{"00" * 40}" }}' for n in range(5))
     path.write_text(f"[\n{rows}\n]\n")
@@ -445,10 +448,10 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run))
-    monkeypatch.setattr(audit, "PARTS", (broken, *audit.PARTS))
+    monkeypatch.setattr(checklist, "FAMILIES", (checklist.Family("hostility", broken), *checklist.FAMILIES))
     found = audit.audit(run)
     ((name, why),) = failed(found).items()
-    assert name == "audit of test_hostile" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
+    assert name == "audit of hostility" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
     assert not verdict.holds(found)
 
 

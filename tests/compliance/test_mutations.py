@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules, verdict
-from compliance.check import Outcome
+from compliance import audit, rules
+from compliance.findings import verdict
+from compliance.findings.check import Outcome
 from tests.compliance import tree
 from tests.compliance.mutations import (
     ANSWERS,

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, official, rules, tree
-from compliance.check import Check, Outcome
+from compliance import audit, rules
+from compliance import subject as tree
+from compliance.checks import benchmark
+from compliance.findings.check import Check, Outcome
 from tests.compliance import tree as runs
 
 V61 = rules.load("v6.1")
@@ -47,7 +49,7 @@ def _folder(root: Path) -> Path:
 
 def _found(root: Path, of: rules.Rules | None = None) -> dict[str, Check]:
     (place,) = tree.places(root, of or _rules())
-    return {check.name: check for check in official.checks(tree.read(place, of or _rules()))}
+    return {check.name: check for check in benchmark.checks(tree.read(place, of or _rules()))}
 
 
 def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) -> None:
@@ -61,7 +63,7 @@ def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) 
 def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> None:
     (place,) = tree.places(run, V61)
     subject = tree.read(place, V61)
-    assert {check.outcome for check in official.checks(subject)} == {Outcome.NA}
+    assert {check.outcome for check in benchmark.checks(subject)} == {Outcome.NA}
     reasons = next(c for c in audit.audit(run) if c.name == "eligibility").detail
     assert "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons and "accuracy.txt has no line" in reasons
 
@@ -171,7 +173,7 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
 def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Path, baseline: Any, compliance: Any, told: str) -> None:
     (place,) = tree.places(closed, _rules())
     texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
-    found = list(official.far_apart(tree.read(place, _rules()), texts))
+    found = list(benchmark.far_apart(tree.read(place, _rules()), texts))
     assert [told in text for text in found] == ([True] if told else [])
 
 

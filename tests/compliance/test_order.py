@@ -1,4 +1,4 @@
-"""The order of samples is LoadGen's own: real LoadGen runs of many sizes against what compliance.order makes of the seeds."""
+"""The order of samples is LoadGen's own: real LoadGen runs of many sizes against what compliance.loadgen makes of the seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compliance import counts, logs, order, rules, trace
+from compliance import logs, rules
+from compliance.loadgen import counts
+from compliance.loadgen import sample_order as order
+from compliance.loadgen.random import Draws
+from compliance.logs import trace
 
 RUN = """
 import json, sys
@@ -39,11 +43,11 @@ def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, eq
     return logs.read_detail(folder / "mlperf_log_detail.txt")
 
 
-def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> order.Draws:
+def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
     sets, each = detail.all("loaded_qsl_set"), counts.each(detail, detail.get("effective_scenario"))
-    return next(draws for draws in order.Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
+    return next(draws for draws in Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
 
 
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
@@ -87,4 +91,4 @@ def test_the_wheel_draws_in_one_way_only(tmp_path):
     detail = measured(tmp_path, "Offline", "AccuracyOnly", 1021, 1021, False)
     (loaded_set,) = detail.all("loaded_qsl_set")
     seed = rules.load().seeds["qsl_rng_seed"]
-    assert [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in order.Draws].count(True) == 1
+    assert [order.loaded_sets(1021, 1021, seed, draws)[0] == loaded_set for draws in Draws].count(True) == 1

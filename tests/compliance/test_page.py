@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from compliance import audit, page
-from compliance.check import Check, Fault, Outcome, judge, manual, not_applicable
-from compliance.verdict import Audit
+from compliance import audit
+from compliance.findings import page
+from compliance.findings.check import Check, Fault, Outcome, judge, manual, not_applicable
+from compliance.findings.verdict import Audit
 from harness import cli
 from harness.errors import UsageError
 from tests.compliance import tree as runs

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from compliance import audit, logs, recomputed, rules, tree
-from compliance.check import Check, Outcome
+from compliance import audit, logs, rules
+from compliance import subject as tree
+from compliance.checks import sample_order
+from compliance.findings.check import Check, Outcome
 from tests.compliance.tree import base, scenario_folder
 
 V51 = rules.load("v5.1")
@@ -76,5 +78,5 @@ def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
     detail = tree._completed(logs.read_detail(log), V51)
     assert detail.get("effective_accuracy_sample_count") == 37 and detail.get("requested_accuracy_sample_count_override") == 0
     test = tree.Test("performance", tmp_path, detail, logs.Summary({}, "", ()), None, None, None, {})
-    assert list(recomputed._loaded(test, V51)) == []
-    assert list(recomputed._loaded(test, rules.load())) != []
+    assert list(sample_order._loaded(test, V51)) == []
+    assert list(sample_order._loaded(test, rules.load())) != []

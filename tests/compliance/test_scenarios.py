@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, rules
-from compliance.check import Check, Outcome
+from compliance.findings.check import Check, Outcome
 from tests.compliance import other_scenarios
 from tests.compliance.other_scenarios import BENCHMARK, KINDS, Built
 from tests.compliance.tree import SYSTEM, whole

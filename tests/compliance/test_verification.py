@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compliance import rules, sampled, verification
+from compliance import rules
+from compliance.audit_tests import sampled, verification
+from compliance.audit_tests.sampled import Row
+from compliance.loadgen import sampling
 from compliance.logs import Detail
-from compliance.sampled import Row
 
 V61 = rules.load("v6.1")
 
@@ -98,6 +100,6 @@ def test_each_different_answer_is_judged_once() -> None:
 
 
 def test_a_share_of_one_logs_every_sample_and_of_none_hardly_any() -> None:
-    assert sampled.chosen(1000, 1.0, 720381539243781796).tolist() == list(range(1000))
-    assert len(sampled.chosen(100_000, 0.01, 720381539243781796)) == pytest.approx(1000, rel=0.15)
-    assert sampled.chosen(0, 1.0, 1).tolist() == []
+    assert sampling.chosen(1000, 1.0, 720381539243781796).tolist() == list(range(1000))
+    assert len(sampling.chosen(100_000, 0.01, 720381539243781796)) == pytest.approx(1000, rel=0.15)
+    assert sampling.chosen(0, 1.0, 1).tolist() == []

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from compliance import accuracy, logs, rules
-from compliance.check import Check
+from compliance import logs, rules
+from compliance.findings.check import Check
+from compliance.scoring import accuracy
 from harness import compliance_folders, loadgen_test, submission
 from harness.process import read_outcome
 from scenarios import job as jobs
@@ -234,9 +235,9 @@ def _submit(run: Path, record: Mapping[str, Any]) -> None:
 
 
 def _system() -> dict[str, str]:
-    from compliance import metadata
+    from compliance.checks import metadata
 
-    required = json.loads((Path(metadata.__file__).parent / "schemas" / "system.json").read_text())["required"]
+    required = json.loads((Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text())["required"]
     return dict.fromkeys(required, "N/A") | {
         "division": "open",
         "submitter": SUBMITTER,

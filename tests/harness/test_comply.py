@@ -9,8 +9,10 @@ from types import SimpleNamespace
 import jsonschema
 import pytest
 
-from compliance import compliance_tests, rules, tree
-from compliance.check import Outcome
+from compliance import rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests
+from compliance.findings.check import Outcome
 from harness import cli, comply, loadgen_test, plan, result, run, submission
 from harness.environments import ROOT
 from harness.errors import EnvironmentFailure, UsageError

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from compliance.check import Outcome
+from compliance.findings.check import Outcome
 from compliance.rules import CURRENT
 from harness import doctor, machine
 from tests import nvml as fake_nvml

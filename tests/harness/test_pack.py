@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compliance import rules
-from compliance.check import Outcome
+from compliance.findings.check import Outcome
 from harness import cli, pack, plan, run
 from harness.errors import UsageError
 from tests.harness.test_run import Reporter, request

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compliance import accuracy
+from compliance.scoring import accuracy
 from harness import checkpoint, environments, models
 from scenarios.answers import pack
 from sut.contract import Workload

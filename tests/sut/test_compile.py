@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.evidence import findings
+from compliance.checks.evidence import findings
 from harness import checkpoint, environments, models
 from sut.contract import Workload
 from sut.registry import SUTS

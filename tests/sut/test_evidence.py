@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compliance import rules
-from compliance.evidence import findings
+from compliance.checks.evidence import findings
 from sut.registry import SUTS
 from tests.sut.test_breakages import IN_BFLOAT16, PAIRS
 

@@ -1,0 +1,42 @@
+"""A compliance test's logs judged like the performance run's: what no log may say, whatever audit.config asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from compliance.checks import duration, early_stopping, latencies, layout, validity
+from compliance.checks import trace as checks_of_trace
+from compliance.findings.check import Check, Fault
+from compliance.logs import files
+from compliance.logs import trace as traces
+from compliance.subject import Subject, Test
+
+_TRACE = "mlperf_log_trace.json.gz"
+
+
+def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
+    """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
+    as_run = replace(s, performance=replace(test, name="performance"))
+    yield from _of(
+        [
+            *layout.of_test(as_run.performance, as_run),
+            validity.error_lines(as_run.performance, as_run),
+            *latencies.checks(as_run),
+            validity.parts(as_run),
+            duration.performance(as_run),
+            early_stopping.check(as_run),
+        ]
+    )
+    raw = s.place.raw(test.name)
+    if raw is None or s.trace is None:
+        return
+    trace, fault = files.attempt(traces.read, raw / _TRACE)
+    if trace is None:
+        yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
+        return
+    yield from _of(checks_of_trace.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))))
+
+
+def _of(checks: list[Check]) -> Iterator[Fault]:
+    return (replace(fault, text=f"{check.name.removeprefix('performance ')}: {fault.text}") for check in checks for fault in check.faults)

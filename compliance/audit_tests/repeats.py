@@ -1,0 +1,58 @@
+"""Whether samples are answered sooner when they come again. TEST04 compares a test of one sample with a performance run that, where it is
+long, has repeated every sample many times itself: an SUT that keeps answers is fast in both. The trace still has the first time.
+
+A person judges what is odd: honest SUTs took up to 24 times as long for the first tenths of a second (a processor and its caches warm up).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compliance.findings.check import Check, judge, manual, not_applicable
+from compliance.loadgen import counts
+from compliance.logs.trace import Trace
+from compliance.subject import Subject
+
+NAME = "repeated samples"
+
+
+def check(s: Subject) -> Check:
+    rule, where = s.rules.repeats, {"level": "submission", "source": "G2", "file": s.trace_file}
+    if s.trace is None:
+        return not_applicable(NAME, "there is no trace that tells the first time a sample came from the later ones", **where)
+    if s.scenario == "Server":
+        return not_applicable(NAME, "how long a query of Server takes depends on those that wait before it", **where)
+    times = _passes(s.trace) if s.scenario == "Offline" else _queries(s.trace, counts.each(s.performance.detail, s.scenario))
+    if times is None:
+        return not_applicable(NAME, "no sample came twice", **where)
+    spent_s, first, later = times
+    told = f"{first / 1e6:.4g} ms the first time a sample comes, {later / 1e6:.4g} ms later on"
+    if spent_s < rule.least_seconds:
+        why = f"new samples were answered for {spent_s:.3g} s, and a machine's warming up is told apart in {rule.least_seconds:g} s"
+        return not_applicable(NAME, f"{why} ({told})", **where)
+    if first > rule.odd * later:
+        why = "an SUT that computes every answer takes as long again, one that keeps answers does not; see its source, and repeat the run"
+        return manual(NAME, f"{told}: {why}", **where)
+    return judge(NAME, [], told, **where)
+
+
+def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:
+    """(seconds spent on new samples, median latency in nanoseconds of queries that have a new one of `each` samples, of the others)."""
+    fresh = np.zeros(len(trace.index), bool)
+    fresh[np.unique(trace.index, return_index=True)[1]] = True
+    first = np.arange(0, len(fresh), each)
+    new, spent = np.logical_or.reduceat(fresh, first), np.maximum.reduceat(trace.latency_ns, first)
+    if new.all():
+        return None
+    return float(spent[new].sum()) / 1e9, float(np.median(spent[new])), float(np.median(spent[~new]))
+
+
+def _passes(trace: Trace) -> tuple[float, float, float] | None:
+    """(seconds of the first pass, nanoseconds a sample in it, in the median later pass): Offline issues copy after copy of the set."""
+    size = len(np.unique(trace.index))
+    passes = len(trace.index) // size if size else 0
+    if passes < 2:
+        return None
+    ends = (trace.start_ns + trace.latency_ns)[: passes * size].reshape(passes, size).max(1)
+    spent = np.diff(np.concatenate([trace.start_ns[:1], ends])) / size
+    return float(spent[0]) * size / 1e9, float(spent[0]), float(max(np.median(spent[1:]), 1.0))

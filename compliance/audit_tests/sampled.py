@@ -1,0 +1,96 @@
+"""The answers a compliance test logs, read and compared with the accuracy run's byte by byte."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+_ROW = re.compile(rb'\{ "seq_id" : (\d{1,18}), "qsl_idx" : (\d{1,18}), "data" : "((?:[0-9A-Fa-f]{2})*)"[^{}]*\},?')
+_LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer. `seq_id`: the sample's number in the test; `index`: in the query sample library."""
+
+    seq_id: int
+    index: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """mlperf_log_accuracy.json of a performance run: a sample that was issued again may stand there again."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Answers of a test beside the accuracy run's.
+
+    Attributes:
+        equal: how many are the same, all bytes.
+        different: those that are not.
+        unknown: samples the accuracy run has no answer of.
+    """
+
+    equal: int
+    different: tuple[Row, ...]
+    unknown: tuple[int, ...]
+
+    @property
+    def exact(self) -> bool:
+        return bool(self.equal) and not self.different and not self.unknown
+
+
+def read(path: Path) -> Sampled:
+    """logs.read_accuracy keeps one answer of each sample; here every one counts. Raises OSError if the file cannot be read."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    last = b""
+    with path.open("rb") as f:
+        for number, line in enumerate(iter(partial(f.readline, _LONGEST_LINE), b""), 1):
+            last = line.strip()
+            if found := _ROW.fullmatch(last):
+                rows.append(Row(int(found[1]), int(found[2]), binascii.unhexlify(found[3])))
+            elif last != (b"[" if number == 1 else b"]") and len(problems) < _MOST_PROBLEMS:
+                problems.append(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {last[:40]!r}")
+    if last != b"]":
+        problems.append("the array is not closed: the file is cut")
+    return Sampled(tuple(rows), tuple(problems))
+
+
+def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
+    known = [row for row in rows if row.index in answers]
+    different = tuple(row for row in known if answers[row.index] != row.data)
+    return Compared(len(known) - len(different), different, tuple(row.index for row in rows if row.index not in answers))
+
+
+def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
+    """Mean bytes of the answers in a test and of the accuracy run's to the same samples; None: there is none to compare."""
+    pairs = [(len(row.data), len(answers[row.index])) for row in rows if row.index in answers]
+    return (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs)) if pairs else None
+
+
+def end_tokens(row: Row, ends: frozenset[int]) -> int:
+    """How many end tokens an int32 answer ends with."""
+    tokens = np.frombuffer(row.data[: len(row.data) // 4 * 4], np.int32)[::-1].tolist()
+    return next((n for n, token in enumerate(tokens) if token not in ends), len(tokens))
+
+
+def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:
+    """Every different answer once, no more than one of a sample at a time."""
+    left: dict[int, list[bytes]] = {}
+    for row in rows:
+        if row.data not in left.setdefault(row.index, []):
+            left[row.index].append(row.data)
+    for turn in range(max(map(len, left.values()), default=0)):
+        yield {index: of_sample[turn] for index, of_sample in left.items() if turn < len(of_sample)}

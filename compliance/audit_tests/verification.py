@@ -1,0 +1,132 @@
+"""What a compliance test comes to, from its logs and those of the run it belongs to; and the verify_*.txt that say it. Pure.
+
+The texts have the lines of mlcommons/inference's run_verification.py that its submission checker looks for; unlike those scripts, TEST01
+compares every byte of an answer and TEST06 takes the end token as a number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compliance.audit_tests.sampled import Compared, Row, Sampled, end_tokens, variants
+from compliance.loadgen.latency_keys import QUERIES, SAMPLES
+from compliance.logs import Detail
+from compliance.rules import ComplianceTest, Rules
+from compliance.scoring import accuracy
+from compliance.scoring.accuracy import Accuracy, Arrays
+
+PASS, FAIL = "TEST PASS", "TEST FAIL"
+NO_FIRST_TOKEN = "no tokens are streamed, so LoadGen is told no first token"
+NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen is told no token count"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Attributes:
+    key: of the detail log, in which reference (the performance run) and test are given.
+    faster: by how much the test is, as a fraction: negative where it is slower.
+    tolerance: what `faster` may be at most, and, unless only that counts, at least with a minus.
+    valid: whether LoadGen calls both runs VALID, without which the official scripts pass nothing.
+    """
+
+    key: str
+    reference: float
+    test: float
+    faster: float
+    tolerance: float
+    only_faster: bool
+    valid: bool
+
+    @property
+    def verdict(self) -> str:
+        """What verify_performance.txt says."""
+        return PASS if self.valid and self.holds else FAIL
+
+    @property
+    def holds(self) -> bool:
+        return self.faster <= self.tolerance and (self.only_faster or self.faster >= -self.tolerance)
+
+
+def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
+    """Why a compliance test says nothing of this workload (as job.json has it); empty where it does."""
+    if name == "TEST06" and workload.get("task") != "generate":
+        return "the model generates no tokens"
+    if name == "TEST04":
+        config = workload.get("config")
+        buckets = {key: config.get(key) if isinstance(config, dict) else None for key in ("prompt_buckets", "new_token_buckets")}
+        uneven = [key.replace("_", " ") for key, found in buckets.items() if isinstance(found, list) and len(found) > 1]
+        if uneven:
+            return f"the samples do not cost the same ({' and '.join(uneven)} of several lengths), so one of them tells nothing of the rest"
+        if samples < 4:
+            return f"it repeats sample number 3, and the library has {samples}"
+    return ""
+
+
+def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail) -> Speed | None:
+    """None: a figure is missing. Where there are too few queries for early stopping's estimate the plain percentile stands for it."""
+    metric = rules.scenarios[scenario].metric
+    valid = all(d.get("result_validity") == "VALID" for d in (performance, test))
+    ladder, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
+    for key in (metric.key,) if metric.higher_is_better else (metric.key, ladder.percentile.format(share)):
+        reference, found = performance.number(key), test.number(key)
+        if not reference or not found or reference <= 0 or found <= 0 or rule.tolerance is None:
+            continue
+        if metric.higher_is_better:
+            return Speed(key, reference, found, found / reference - 1, rule.tolerance, rule.only_faster, valid)
+        short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0)
+        tolerance = rule.tolerance_single_stream if short and rule.tolerance_single_stream is not None else rule.tolerance
+        # TEST01's script compares latencies, TEST04's their reciprocals.
+        faster = reference / found - 1 if rule.only_faster else 1 - found / reference
+        return Speed(key, reference, found, faster, tolerance, rule.only_faster, valid)
+    return None
+
+
+def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Mapping[str, Any], reference: Arrays, forced: Any) -> Accuracy:
+    """Of the accuracy run with each differing answer of the test in its place: the first score that does not pass, else the largest.
+
+    Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
+    """
+    found = [
+        accuracy.score(judged["score"], {**answers, **changed}, reference, judged["tolerance"], judged["keys"], forced)
+        for changed in variants(tuple(rows))
+    ]
+    return next((s for s in found if not s.passed), max(found, key=lambda s: s.value))
+
+
+def accuracy_text(compared: Compared, entries: int) -> str:
+    """verify_accuracy.txt of TEST01."""
+    return (
+        "Verifying accuracy: every byte of every logged answer.\n"
+        f"num_acc_log_entries = {entries}\n"
+        f"num_perf_log_entries = {compared.equal + len(compared.different) + len(compared.unknown)}\n"
+        f"num_perf_log_qsl_idx_match = {compared.equal + len(compared.different)}\n"
+        f"num_perf_log_data_mismatch = {len(compared.different)}\n"
+        f"num_missing_qsl_idxs = {len(compared.unknown)}\n"
+        f"{PASS if compared.exact else FAIL}\n"
+    )
+
+
+def performance_text(found: Speed | None) -> str:
+    """verify_performance.txt of TEST01 and TEST04."""
+    if found is None:
+        return f"Verifying performance.\n{FAIL}: a score is missing\n"
+    why = "" if found.verdict == PASS else ": Test score invalid" if found.valid else ": Invalid results"
+    return f"Verifying performance.\nReference score = {found.reference}\nTest score = {found.test}\n{found.verdict}{why}\n"
+
+
+def token_text(sampled: Sampled, ends: frozenset[int]) -> str:
+    """verify_accuracy.txt of TEST06. What cannot be told is Skipped, which the submission checker takes for the first token alone."""
+    eos = f"{not two_ends(sampled, ends)}" if ends else "Skipped"
+    whole = bool(sampled.rows) and not sampled.problems and not two_ends(sampled, ends)
+    return (
+        f"First token check pass: Skipped\nEOS check pass: {eos}\nSample length check pass: Skipped\n"
+        f"TEST06 verification {'complete' if whole else 'failed'}\n"
+        f"{NO_FIRST_TOKEN}; {NO_TOKEN_COUNT}{'' if ends else '; no end token is known of this tokenizer'}\n"
+    )
+
+
+def two_ends(sampled: Sampled, ends: frozenset[int]) -> list[Row]:
+    """Answers that end with more than one end token."""
+    return [row for row in sampled.rows if ends and end_tokens(row, ends) > 1]

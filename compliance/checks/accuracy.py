@@ -1,0 +1,304 @@
+"""The accuracy test: its log, its truncation and hash, and the score taken again from the whole log and the reference."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import logs
+from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.loadgen import counts
+from compliance.loadgen.counts import logged_seed, logged_sets
+from compliance.loadgen.sample_order import misplaced
+from compliance.logs import files, strict_json
+from compliance.rules import Rules
+from compliance.scoring import accuracy
+from compliance.subject import Subject
+
+_LOG = "mlperf_log_accuracy.json"
+_CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
+_AGAIN = "measure the accuracy again"
+_ASK = "ask the submitter for the whole log, put it in the place of the truncated one and audit again: its size alone will then be wrong"
+_SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
+_REFERENCE = "measure where the reference can be made: see the reason in record.json"
+_HASHED_WHATEVER_IT_HOLDS = 64 << 20
+_FILLS_UP = "MultiStream"
+_HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
+
+
+def checks(s: Subject) -> list[Check]:
+    submitted, whole = s.accuracy.folder / _LOG, whole_log(s)
+    where = {"file": s.place.show(submitted)}
+    found = [
+        judge(
+            "accuracy log size",
+            _size(submitted, s.rules),
+            f"at most {s.rules.truncation.limit_bytes} bytes",
+            source="E4",
+            fix=_CUT,
+            **where,
+        ),
+        judge(
+            "performance log of answers", _no_answers(s), "empty, as it must be", source="E3", fix="remove audit.config and measure again"
+        ),
+    ]
+    if whole is None:
+        why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
+        text = judge("accuracy hash", _hash_form(s), "", source="E2", fix=_CUT)
+        return [
+            *found,
+            *_ends(s, submitted, why),
+            text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2", fix=_ASK, **where),
+            _stated(s, why),
+            _tolerance(s),
+        ]
+    answers, fault = files.attempt(logs.read_accuracy, whole)
+    found.append(
+        judge(
+            "accuracy hash",
+            _hash(s, whole, answers),
+            "of the whole log; head and tail of the submitted one are its own",
+            source="E2",
+            fix=_CUT,
+            **where,
+        )
+    )
+    found.append(
+        judge(
+            "accuracy log",
+            _answers(s, answers, fault),
+            f"{len(answers.payloads) if answers else 0} samples, each once",
+            source="E3",
+            file=s.place.show(whole),
+            fix=_AGAIN,
+        )
+    )
+    if answers is not None:
+        order = _order(s, answers)
+        found.append(
+            judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
+        )
+    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and s.no_reference else []
+    return [
+        *found,
+        _score(s, answers, fault),
+        _tolerance(s),
+        judge("accuracy judged", judged, "against a reference", level="valid", source="E1", fix=_REFERENCE),
+    ]
+
+
+def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
+    """What truncation left of the log still says which samples came first and last."""
+    file = s.place.show(submitted)
+    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(s.rules.truncation.joint.encode())
+    rows = logs.read_ends(head, tail, repeats=s.scenario == _FILLS_UP)
+    order = _order(s, rows)
+    told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
+    return [
+        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN)
+        if rows.seq_ids
+        else not_applicable("accuracy order", "a row is longer than what truncation keeps: none is left whole", source="C7", file=file),
+        judge("accuracy log", rows.problems, "", source="E3", file=file, fix=_CUT)
+        if rows.problems
+        else manual("accuracy log", why, source="E3", file=file, fix=_ASK),
+    ]
+
+
+def whole_log(s: Subject) -> Path | None:
+    """raw/accuracy's, or the submitted one if it was short enough to stay whole."""
+    raw = s.place.raw("accuracy")
+    if raw:
+        return raw / _LOG
+    content, _ = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
+    return None if content is not None and s.rules.truncation.joint.encode() in content else s.accuracy.folder / _LOG
+
+
+def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
+    size, fault = files.attempt(lambda p: p.stat().st_size, path)
+    if fault or size is None:
+        yield fault
+    elif not 0 < size <= rules.truncation.limit_bytes:
+        most = rules.truncation.limit_bytes
+        yield Fault(f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes")
+
+
+def _no_answers(s: Subject) -> Iterator[Fault | str]:
+    """A performance run logs no answers: others come from audit settings."""
+    folder = s.place.raw("performance") or s.performance.folder
+    content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
+    if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
+        text = f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
+        yield Fault(text, "an empty array", f"{content[2]} bytes", s.place.show(folder / _LOG))
+    if fault and s.place.run:
+        yield Fault(fault, file=s.place.show(folder / _LOG))
+
+
+def _hash_form(s: Subject) -> Iterator[Fault | str]:
+    found = _HASH.findall(s.accuracy_text or "")
+    file = s.place.show(s.accuracy.folder / "accuracy.txt")
+    if len(found) != 1:
+        yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
+    elif not files.is_sha256(found[0]):
+        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
+
+
+def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
+    """A log that could be read whole is of bounded size; a damaged one is hashed up to 64 MiB: a sparse file costs nothing."""
+    if faults := list(_hash_form(s)):
+        yield from faults
+        return
+    read = answers is not None and not _problems(answers, s)
+    of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
+    stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(of, whole)
+    if fault or digest != stated:
+        file = s.place.show(s.accuracy.folder / "accuracy.txt")
+        yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
+        return
+    content, fault = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
+    cut = s.rules.truncation
+    head, tail, size = files.ends(whole, cut.keep_bytes)
+    if size <= cut.limit_bytes:
+        same, _ = files.attempt(files.whole_bytes, whole)
+        if fault or content not in (same, head + cut.joint.encode() + tail):
+            yield fault or "the submitted log is not the raw one"
+    elif fault or content != head + cut.joint.encode() + tail:
+        yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
+
+
+def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+    if answers is None:
+        yield fault
+        return
+    yield from _problems(answers, s)
+    count = s.accuracy.detail.number("effective_accuracy_sample_count")
+    if count != (different := len(answers.payloads)) or not _from_zero(np.fromiter(answers.payloads, np.int64, different)):
+        text = f"{different} different samples answered; each of the {count} must be, from 0 on"
+        yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
+    if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
+        yield "seq_id does not run from 0 to the number of rows - 1, each once"
+
+
+def _order(s: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
+    """Of the rows of the accuracy log, whole or truncated."""
+    seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
+    d = s.accuracy.detail
+    sets, seed = logged_sets(d, s.scenario), logged_seed(d, "sample_index_rng_seed")
+    if sets is None or seed is None:
+        yield "the loaded sets or the seed are missing from the detail log"
+        return
+    each = counts.each(d, s.scenario)
+    count = sum(-(-len(counts.own(one, d, s.scenario)) // each) * each for one in sets)
+    if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
+        yield f"its sample numbers are not those of {count} samples"
+        return
+    equal = d.get("effective_sample_concatenate_permutation") is True
+    if stray := misplaced(s.scenario, sets, equal, seed, each, seq_ids, indices):
+        at, wanted = stray
+        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {wanted}"
+        yield Fault(text, str(wanted), str(indices[at]))
+
+
+def _problems(answers: logs.Answers, s: Subject) -> list[str]:
+    """MultiStream fills the last query of a set up with samples of it, which stand there again; "accuracy order" says which."""
+    return [problem for problem in answers.problems if s.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
+
+
+def _from_zero(numbers: np.ndarray) -> bool:
+    """0, 1, 2, … in any order, each once."""
+    return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
+
+
+def _tolerance(s: Subject) -> Check:
+    """What record.json judges by is not its own to choose."""
+    where = {"source": "E1", "file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
+    if s.place.run is None:
+        return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
+    return judge("tolerance", _loose(s), "within the round's limits", **where)
+
+
+def _loose(s: Subject) -> Iterator[Fault]:
+    score, precision, stated = (s.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance")))
+    limits = s.rules.own.tolerance.get(str(score), {}).get(str(precision))
+    if limits is None:
+        yield Fault(f"{s.rules.round} has no tolerance for the score {shown(score)} in {shown(precision)}")
+        return
+    for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
+        for name, bound in bounds.items():
+            found = stated.get(name) if isinstance(stated, dict) else None
+            if not isinstance(found, int | float) or not sign * found <= sign * bound:
+                yield differs(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
+
+
+def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    line = (s.accuracy_text or "").split("\n", 1)[0]
+    if s.place.run is None:
+        return _stated(s, "a submission without a run directory around it holds no reference to score against")
+    if s.no_reference:
+        return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
+    if answers is None:
+        return judge("accuracy score", [fault], "", **where)
+    reference, why = files.attempt(files.arrays, s.place.run / "reference.npz")
+    forced, forced_why = _forced(s.place.run / "raw" / "accuracy" / "logits.npy")
+    if reference is None or forced_why:
+        return judge("accuracy score", [f"cannot be taken again: {why or forced_why}"], "", **where)
+    found, why = files.reckon(lambda: _scored(s.recorded("accuracy"), answers, reference, forced))
+    if found is None:
+        return judge("accuracy score", [f"cannot be taken again: {why}"], "", **where)
+    return judge(
+        "accuracy score",
+        [*_compared(found, line), *_refusals(s)],
+        f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
+        **where,
+    )
+
+
+def _stated(s: Subject, why: str) -> Check:
+    """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
+    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (s.accuracy_text or "").splitlines()):
+        return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
+    if refused := list(_refusals(s)):
+        return judge("accuracy score", refused, "", **where)
+    return manual("accuracy score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
+
+
+def _refusals(s: Subject) -> Iterator[Fault]:
+    """Every line of JSON that says whether it passed, and does not say true."""
+    for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
+        stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
+        if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
+            yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
+
+
+def _forced(path: Path) -> tuple[np.ndarray | None, str]:
+    """The teacher-forced logits of a model that generates; another has none."""
+    try:
+        path.lstat()
+    except OSError:
+        return None, ""
+    return files.attempt(files.array, path)
+
+
+def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
+    """Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
+    if not isinstance(judged, dict):
+        raise ValueError("record.json does not say how it is judged")
+    return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
+
+
+def _compared(found: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
+    if stated != json.loads(found.line()):
+        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
+        yield Fault(text, found.line(), line[:200])
+    if not found.passed:
+        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in found.detail.items())
+        text = f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"
+        yield Fault(text, f"at most {found.threshold:g}", f"{found.value:.5g}")

@@ -1,0 +1,36 @@
+"""Whether Offline was measured on whole batches: one that is filled up costs as much as a full one and counts for less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.loadgen import counts
+from compliance.subject import Subject
+
+_NAME = "whole batches"
+_LEAST = 3  # of a quick run; a round asks for far more
+
+
+def checks(s: Subject) -> list[Check]:
+    samples, batches = counts.batches(s.performance.detail, s.scenario, s.recorded("cell", "batch_size"))
+    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
+    where = {"source": "J3", "file": file, "fix": "measure again: the harness chooses whole batches by itself"}
+    if s.scenario != "Offline" or s.record is None:
+        why = f"{s.scenario} has none" if s.record is not None else "no record says what the batch size is"
+        return [not_applicable(_NAME, why, **where)]
+    if samples is None or batches is None:
+        return [judge(_NAME, ["the number of samples or the batch size is missing"], "", **where)]
+    rows = batches * int(s.recorded("cell", "batch_size"))
+    padding = (rows - samples) / rows
+    told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    faults = _faults(samples, batches, rows) if s.recorded("mode") == "quick" else ()
+    return [judge(_NAME, faults, told, **where)]
+
+
+def _faults(samples: int, batches: int, rows: int) -> Iterator[Fault]:
+    if samples != rows:
+        text = f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows of {batches} batches are padding"
+        yield Fault(text, str(rows), str(samples))
+    if batches < _LEAST:
+        yield Fault(f"a figure of {batches} batch(es); a quick run has {_LEAST} at least", f"at least {_LEAST}", str(batches))

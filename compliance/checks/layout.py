@@ -1,0 +1,230 @@
+"""Which files stand where: the exact set of a scenario, whole logs, odd names. The directory is walked here and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from compliance.findings.check import Check, Fault, judge, shown
+from compliance.loadgen import counts
+from compliance.logs import files
+from compliance.rules import Rules
+from compliance.subject import Place, Subject, Test, folders, measurements_file
+
+_ADD = "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written when it is measured again"
+_RESTORE = "put the log there as LoadGen wrote it, or measure again"
+_ERRORS = re.compile(r"\d+ errors? encountered", re.IGNORECASE)
+_LABEL = re.compile(
+    r"SUT name|Result is|Min (duration|queries) satisfied|(Min|Max|Mean) latency \(ns\)|\d\d\.\d\d percentile latency \(ns\)"
+)
+
+
+def checks(s: Subject) -> list[Check]:
+    found = [
+        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name, fix=_ADD),
+        judge(
+            "no other files",
+            _extra(s),
+            "nothing that does not belong",
+            source="A1",
+            file=s.place.name,
+            fix="remove them: a submission holds nothing else",
+        ),
+    ]
+    return [*found, *(check for test in s.tests for check in of_test(test, s))]
+
+
+def of_test(test: Test, s: Subject) -> list[Check]:
+    """That its two logs are whole, and of one mind."""
+    detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
+    return [
+        judge(
+            f"{test.name} detail log",
+            _whole(test, s),
+            f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
+            source="A3",
+            file=detail,
+            fix=_RESTORE,
+        ),
+        judge(
+            f"{test.name} summary",
+            [*test.summary.problems, *_contradictions(test, s)],
+            "as the detail log has it",
+            source="C5",
+            file=summary,
+            fix=_RESTORE,
+        ),
+    ]
+
+
+def submitter_checks(place: Place, rules: Rules, every: Sequence[Place]) -> list[Check]:
+    """Once for each submitter's folder. `every`: its scenarios."""
+    return [
+        judge(
+            "nothing beside the scenarios",
+            _beside(place, rules, every),
+            "every file is of a scenario, a system, the source or a document",
+            source="A1",
+            file=place.show(place.submitter_folder),
+            fix="remove it, or put it into the folder it belongs to",
+        ),
+        judge(
+            "names and sizes",
+            _odd(place, rules),
+            "no link, hidden file, space, empty folder or file over 50 MB",
+            source="A1",
+            file=place.show(place.submitter_folder),
+            fix="rename, remove or shrink them, and put files where links are",
+        ),
+    ]
+
+
+def _expected(s: Subject) -> Iterator[Path]:
+    layout, folder = s.rules.layout, s.place.folder
+    yield from (s.place.measurements / name for name in layout.scenario_files)
+    yield measurements_file(s.place, s.rules)
+    yield from (folder / layout.performance / name for name in layout.performance_files)
+    yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
+
+
+def _missing(s: Subject) -> Iterator[Fault | str]:
+    for path in _expected(s):
+        size, fault = files.attempt(lambda p: p.stat().st_size, path)
+        if fault or not path.is_file() or not size:
+            state = "missing" if fault else "empty" if path.is_file() else "no file"
+            state = "a link: it is not read" if files.link_to(path) else state
+            yield Fault(f"{_named(path, s)} is {state}", "a file", state, s.place.show(path))
+
+
+def _extra(s: Subject) -> Iterator[Fault | str]:
+    """Compliance tests are other people's business; the performance folder may hold LoadGen's other logs."""
+    layout, folder = s.rules.layout, s.place.folder
+    wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
+    wanted |= {parent for path in wanted for parent in path.parents}
+    for root in dict.fromkeys((folder, s.place.measurements, s.place.compliance)):
+        for path in files.under(root):
+            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
+                yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))
+
+
+def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequence[str]) -> bool:
+    """An entry with a dot is a file; another is a folder, with all that is below it. Documents lie beside them."""
+    name = path.relative_to(root).as_posix()
+    if path.parent == root and path.is_file() and _fits(documents, name):
+        return True
+    return any((name == entry and path.is_file()) if "." in entry else f"{name}/".startswith(f"{entry}/") for entry in entries)
+
+
+def _named(path: Path, s: Subject) -> str:
+    """Below the scenario's folder, or where the layout has it."""
+    around = s.place.folder if path.is_relative_to(s.place.folder) else s.place.submitter_folder
+    return path.relative_to(around).as_posix()
+
+
+def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
+    yield from test.detail.problems
+    keys = s.rules.detail_keys
+    kind = "tokens" if counts.tokens(test.detail) else "plain"
+    parts = ("common", test.name, s.scenario, f"{test.name}-{s.scenario}", f"{test.name}-{s.scenario}-{kind}")
+    wanted = [key for part in parts for key in keys.get(part, ())]
+    if lacking := [key for key in wanted if key not in test.detail.values]:
+        yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
+    # logging.cc, CollectTlsLoggerStats, warns of a buffer that grew once all is written.
+    written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
+    last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
+    others = {other.metric.key for other in s.rules.scenarios.values()} - set(wanted)
+    if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
+        yield f"{strange[0]} is a figure of another scenario than {s.scenario}"
+    if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
+        yield f"it reports {len(told)} results, {shown(told[0])} among them; the log of an accuracy run holds none"
+    if test.name == "performance" and last and last.key != "num_errors":
+        yield Fault(f"it ends with {shown(last.key)}; LoadGen ends with num_errors", "num_errors", shown(last.key), line=last.number)
+
+
+def _contradictions(test: Test, s: Subject) -> Iterator[Fault | str]:
+    """The summary of an accuracy run says only whether there were errors."""
+    if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
+        yield f"it says {shown(odd)!r}"
+    if test.name == "accuracy":
+        if "Result is" in test.summary.values:
+            yield "it reports a result; the summary of an accuracy run does not"
+        return
+    found = test.summary.values
+    for label, key in {**s.rules.summary_labels, **s.rules.scenario_labels.get(s.scenario, {})}.items():
+        if label not in found and key in test.detail.occurrences and _always(label, key):
+            yield f"{label!r} is missing"
+        elif label in found and not _same(found[label], test.detail.get(key)):
+            stated, logged = shown(found[label]), shown(test.detail.get(key))
+            yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
+
+
+def _always(label: str, key: str) -> bool:
+    """Whether every summary has it: some are of single scenarios, and a target latency gives way to those of tokens."""
+    return bool(_LABEL.fullmatch(label)) or (key.startswith("effective_") and label != "target_latency (ns)")
+
+
+def _same(text: str, value: object) -> bool:
+    """The summary writes rates with two decimals, Yes and NO; the detail log six digits, so that a rate of 1971.00 is 1971 there."""
+    if isinstance(value, bool):
+        return text in (("Yes", "1") if value else ("NO", "0"))
+    if isinstance(value, int) and "." not in text:
+        return text == str(value)
+    if isinstance(value, int | float):
+        number, _ = files.attempt(lambda _: float(text), Path())
+        return number is not None and text.isascii() and abs(number - value) <= max(0.0051, 1.1e-5 * abs(value))
+    return text == value
+
+
+def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
+    base = place.submitter_folder
+    above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
+    yield from (Fault(f"{place.show(path)} is a link", file=place.show(path)) for path in above if path.is_symlink())
+    walk = files.walk(base)
+    if walk.problem:
+        yield walk.problem
+    for path in walk.entries:
+        named, file = path.relative_to(base).as_posix(), place.show(path)
+        if path.is_symlink():
+            yield Fault(f"{named} is a link", file=file)
+            continue
+        oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
+        if oddity or fault:
+            yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
+        elif path.parent == base and path.is_dir() and path.name not in rules.layout.submitter_folders:
+            yield Fault(f"{named} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
+    results = {system.name for system in folders(base / "results")}
+    for description in base.glob("systems/*.json"):
+        if description.stem not in results:
+            yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))
+
+
+def _beside(place: Place, rules: Rules, every: Sequence[Place]) -> Iterator[Fault | str]:
+    """Files that no part of the audit looks at."""
+    layout, base = rules.layout, place.submitter_folder
+    known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
+    around = {parent for folder in known for parent in folder.parents}
+    for path in files.listed(base):
+        if not path.is_dir() and not _fits((*layout.submitter_files, *layout.documents), path.name):
+            yield Fault(f"{path.name} does not belong into a submitter's folder", file=place.show(path))
+    for path in files.listed(base / "systems"):
+        if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
+            yield Fault(f"systems/{path.name} is no system description", file=place.show(path))
+    for tree in sorted({folder.relative_to(base).parts[0] for folder in known}):
+        for path in files.under(base / tree):
+            if not known & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
+                yield Fault(f"{path.relative_to(base).as_posix()} is of no scenario", file=place.show(path))
+
+
+def _fits(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _oddity(path: Path, largest_bytes: int) -> str:
+    if path.name.startswith(".") or not path.name.isprintable() or set(path.name) & set(' <>:"|?*\\') or path.name == "__pycache__":
+        return 'has a name that is not allowed: no hidden files, spaces, control characters, none of <>:"|?*\\, no __pycache__'
+    if path.is_dir():
+        return "" if any(path.iterdir()) else "is an empty folder"
+    size = path.stat().st_size
+    return f"has {size >> 20} MB; at most {largest_bytes >> 20} are allowed" if size > largest_bytes else ""

@@ -1,0 +1,186 @@
+"""One finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from compliance.rules import sources
+
+_SHOWN_FAULTS, _KEPT_FAULTS = 5, 100
+_LONGEST_VALUE, _LONGEST_SENTENCE = 200, 1000
+
+
+class Outcome(StrEnum):
+    PASS = "PASS"
+    FAIL = "FAIL"
+    MANUAL = "MANUAL"
+    """A person has to judge; never fails a level."""
+    NA = "N/A"
+    """Does not apply to this directory; the detail says why."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong.
+
+    Attributes:
+        text: the whole sentence.
+        expected, found: the two values, where it is about two; else empty.
+        file: where it stands, relative to the audited directory; empty: the check's file.
+        line: the number of the log's line, from 1.
+    """
+
+    text: str
+    expected: str = ""
+    found: str = ""
+    file: str = ""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Check:
+    """One rule applied to one directory.
+
+    Attributes:
+        name: what was looked at, in a few words.
+        detail: what was found, and for a failure what the rule wants; one sentence.
+        level: the lowest level this must hold for, `quick`, `valid` or `submission`.
+        rule_ids: the rules it applies, keys of sources.toml.
+        file: the file concerned, relative to the audited directory.
+        fix: what to do about it.
+        faults: each thing that is wrong, or that a person has to judge; the first hundred.
+        faults_left_out: how many more there were.
+        place: the scenario's folder, which begins the name, where several are audited together.
+    """
+
+    name: str
+    outcome: Outcome
+    detail: str
+    level: str = "quick"
+    rule_ids: tuple[str, ...] = ()
+    file: str = ""
+    fix: str = ""
+    faults: tuple[Fault, ...] = ()
+    faults_left_out: int = 0
+    place: str = ""
+
+    @property
+    def rule(self) -> str:
+        """What the rules say, a sentence each; empty: a convention of this project alone."""
+        return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
+
+    @property
+    def source(self) -> str:
+        """Where that stands: documents and sections."""
+        return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
+
+    @property
+    def own_name(self) -> str:
+        """Without the place it begins with."""
+        return self.name.removeprefix(f"{self.place}: ")
+
+    def line(self) -> str:
+        return plain(f"[{self.outcome}] {self.name}: {self.detail}")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "outcome": str(self.outcome),
+            "detail": self.detail,
+            "level": self.level,
+            "rule_ids": list(self.rule_ids),
+            "rule": self.rule,
+            "source": self.source,
+            "file": self.file,
+            "fix": self.fix,
+            "faults": [asdict(fault) for fault in self.faults],
+            "faults_left_out": self.faults_left_out,
+            "place": self.place,
+        }
+
+
+def differs(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
+    """`what` is `found`; `who` `expected`: the sentence, and the two values beside it."""
+    shown_found, shown_expected = shown(found), shown(expected)
+    return Fault(f"{what} is {shown_found}; {who} {shown_expected}", shown_expected, shown_found, file, line)
+
+
+def shown(value: Any, most: int = _LONGEST_VALUE) -> str:
+    """A value as a sentence holds it: a forger's may be megabytes."""
+    text = str(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def plain(text: str) -> str:
+    """No character that moves a terminal's cursor, ends a line or turns the direction of writing: names and logs are anybody's."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def judge(
+    name: str, faults: Iterable[Fault | str], good: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = ""
+) -> Check:
+    """FAIL with every fault (the first five of many in `detail`), or PASS with what was seen.
+
+    Args:
+        faults: a text is a fault of nothing but that sentence.
+        source: the rules' ids, with blanks between.
+    """
+    kept, left_out = _kept(faults, file)
+    ids = tuple(source.split())
+    if not kept:
+        return Check(name, Outcome.PASS, shown(good, _LONGEST_SENTENCE), level, ids, file, fix)
+    more = len(kept) + left_out - _SHOWN_FAULTS
+    detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
+    return Check(name, Outcome.FAIL, detail, level, ids, file, fix, kept, left_out)
+
+
+def not_applicable(name: str, why: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = "") -> Check:
+    return Check(name, Outcome.NA, shown(why, _LONGEST_SENTENCE), level, tuple(source.split()), file, fix)
+
+
+def manual(
+    name: str, why: str, *, reasons: Iterable[str] = (), source: str = "", level: str = "quick", file: str = "", fix: str = ""
+) -> Check:
+    """`reasons`: what `why` is made of, one by one."""
+    kept, left_out = _kept(reasons, file)
+    return Check(name, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), level, tuple(source.split()), file, fix, kept, left_out)
+
+
+def fail_or_manual(
+    made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
+) -> Check:
+    """`doubts` are faults of a run directory; of a bare submission, which may have a reason, they are for a person to judge.
+
+    Args:
+        made: `judge` but for its faults.
+        show: what the submitter has to show.
+        of_a_run: whether a run directory is around what is audited.
+    """
+    asked = list(doubts)
+    check = made(faults=[*faults, *(asked if of_a_run else [])])
+    if not asked or check.outcome is Outcome.FAIL:
+        return check
+    why = "; ".join(fault.text for fault in asked[:5])
+    where = {"source": " ".join(check.rule_ids), "file": check.file, "fix": f"ask the submitter to show that {show}"}
+    return manual(check.name, why, reasons=[fault.text for fault in asked], **where)
+
+
+def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:
+    """The first hundred, each with the check's file where it names none and of bounded length; and how many more there are."""
+    kept, count = [], 0
+    for count, each in enumerate(faults, 1):
+        if count <= _KEPT_FAULTS:
+            fault = Fault(each) if isinstance(each, str) else each
+            kept.append(replace(fault, text=shown(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
+    return tuple(kept), count - len(kept)
+
+
+def prefixed(checks: Iterable[Check], prefix: str) -> list[Check]:
+    """Names begin with the path of the scenario, where a tree holds several."""
+    return [replace(c, name=f"{prefix}: {c.name}", place=prefix) for c in checks]

@@ -1,0 +1,203 @@
+"""An audit as one HTML page for a reviewer: what fails first, with rule, source, values and place. Nothing outside it is needed, no script.
+
+File names, logs and records are anybody's: every text is escaped, control characters are shown as such, and a policy in the page forbids
+it to load or run anything.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from compliance.findings import verdict
+from compliance.findings.check import Check, Fault, Outcome, plain
+from compliance.findings.verdict import Audit
+
+BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
+"""Of every page of an audit."""
+
+_MOST_CARDS = 1000
+_ELIGIBILITY = ("I1",)
+_WORDS = {
+    Outcome.FAIL: "What fails",
+    Outcome.MANUAL: "What a person has to judge",
+    Outcome.PASS: "What holds",
+    Outcome.NA: "What does not apply",
+}
+
+
+def render(directory: str, level: str, found: Audit, when: datetime) -> str:
+    """The page.
+
+    Args:
+        directory: as its reader knows it.
+        level: the one asked for.
+        when: the audit was made.
+
+    Raises ValueError for a level there is not.
+    """
+    every, asked = found.checks, found.asked(level)
+    eligibility = [c for c in asked if c.rule_ids == _ELIGIBILITY]
+    by = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
+    title = found.verdict(level)
+    parts = [
+        f"<h1>{_text(title[0].upper() + title[1:])}</h1>",
+        _about(directory, level, found, when),
+        _levels(every),
+        *_places(asked),
+        *_eligibility(eligibility),
+        *_cards(Outcome.FAIL, by[Outcome.FAIL]),
+        *_cards(Outcome.MANUAL, by[Outcome.MANUAL]),
+        *_folded(Outcome.PASS, by[Outcome.PASS]),
+        *_folded(Outcome.NA, by[Outcome.NA]),
+        "<footer>An audit of files is no review: a result that MLCommons has not reviewed is unverified, whatever holds here.</footer>",
+    ]
+    return (
+        f"{BEGINNING}\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)} – {_text(directory)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+
+
+@cache
+def _style() -> str:
+    return (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+
+
+def _text(value: object) -> str:
+    return html.escape(plain(str(value)))
+
+
+def _about(directory: str, level: str, found: Audit, when: datetime) -> str:
+    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.asked(level)))
+    claims = [("claim", claim.sentence) for claim in found.claims[:_MOST_CARDS]]
+    rows = [("directory", directory), *claims, ("round", found.round), ("level asked", level), ("checks", counts)]
+    return _list((name, _text(value)) for name, value in [*rows, ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip())])
+
+
+def _counts(checks: Iterable[Check]) -> list[tuple[Outcome, int]]:
+    outcomes = [c.outcome for c in checks]
+    return [(outcome, outcomes.count(outcome)) for outcome in Outcome]
+
+
+def _list(rows: Iterable[tuple[str, str]]) -> str:
+    """`rows`: (name, HTML)."""
+    return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{content}</dd>" for name, content in rows) + "</dl>"
+
+
+def _levels(every: Sequence[Check]) -> str:
+    """Each level asks for what those before it ask."""
+    held, rows = verdict.levels_held(every), []
+    for level in verdict.LEVELS:
+        failed = [c.name for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
+        own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
+        word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
+        count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
+        why = count + (f", of this level itself: {_some(own)}" if own and level != verdict.LEVELS[0] else "")
+        rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
+    return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _places(asked: Sequence[Check]) -> Iterator[str]:
+    """How each scenario does, where there are several."""
+    places = list(dict.fromkeys(c.place for c in asked if c.place))
+    if not places:
+        return
+    heads = "".join(f'<th class="number">{outcome.value}</th>' for outcome in Outcome)
+    yield f"<h2>Scenarios and submitters</h2>\n<table><tr><th>folder</th>{heads}</tr>"
+    for place in places[:_MOST_CARDS]:
+        counts = _counts(c for c in asked if c.place == place)
+        cells = "".join(f'<td class="number{f" {_mark(o)}" if n else ""}">{n}</td>' for o, n in counts)
+        yield f"<tr><td><code>{_text(place)}</code></td>{cells}</tr>"
+    yield "</table>"
+
+
+def _mark(outcome: Outcome) -> str:
+    return outcome.name  # a class in page.css
+
+
+def _eligibility(checks: Sequence[Check]) -> Iterator[str]:
+    if not checks:
+        return
+    yield "<h2>Is it an MLPerf result?</h2>"
+    for check in checks[:_MOST_CARDS]:
+        place = f"<h3>{_text(check.place)}</h3>" if check.place else ""
+        if check.faults:
+            reasons = "".join(f"<li>{_text(fault.text)}</li>" for fault in check.faults)
+            yield f"{place}<p>No: it is not eligible as an MLPerf submission.</p><ul>{reasons}</ul>"
+        else:
+            yield f"{place}<p>{_text(check.detail)}</p>"
+    yield f'<p class="soft">{_text(checks[0].rule)} ({_text(checks[0].source)})</p>'
+
+
+def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+    if not checks:
+        return
+    yield f"<h2>{_WORDS[outcome]} ({len(checks)})</h2>"
+    place = ""
+    for check in checks[:_MOST_CARDS]:
+        if check.place != place:
+            place = check.place
+            yield f"<h3>{_text(place)}</h3>"
+        yield _card(check)
+    if len(checks) > _MOST_CARDS:
+        yield f"<p>… and {len(checks) - _MOST_CARDS} more: see <code>--json</code></p>"
+
+
+def _card(check: Check) -> str:
+    mark = _mark(check.outcome)
+    rows = [
+        ("what to do", check.fix),
+        ("file", "" if check.faults else check.file),  # each fault tells its own
+        ("rule", check.rule),
+        ("source", check.source),
+        ("level", check.level),
+    ]
+    return (
+        f'<section class="card {mark}"><h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.own_name)}</h4>'
+        + (_faults(check) or f"<p>{_text(check.detail)}</p>")
+        + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
+        + "</section>"
+    )
+
+
+def _faults(check: Check) -> str:
+    """A table where there are values to show, else the sentences; empty: there are none."""
+    if not check.faults:
+        return ""
+    left = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
+    if not any(fault.expected or fault.found for fault in check.faults):
+        return "".join(f"<p>{_said(fault)}</p>" for fault in check.faults) + left
+    head = "<tr><th>what</th><th>expected</th><th>found</th></tr>"
+    return f'<div class="scroll"><table class="faults">{head}{"".join(map(_fault, check.faults))}</table></div>{left}'
+
+
+def _fault(fault: Fault) -> str:
+    values = "".join(f'<td class="value" data-name="{name}">{_text(getattr(fault, name))}</td>' for name in ("expected", "found"))
+    return f"<tr><td>{_said(fault)}</td>{values}</tr>"
+
+
+def _said(fault: Fault) -> str:
+    """The sentence, and below it where that stands."""
+    where = f"{fault.file}:{fault.line}" if fault.line else fault.file
+    return _text(fault.text) + (f'<br><code class="soft">{_text(where)}</code>' if where else "")
+
+
+def _folded(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+    if not checks:
+        return
+    yield f"<details><summary>{_WORDS[outcome]} ({len(checks)})</summary>"
+    yield '<table class="seen"><tr><th>check</th><th>what was seen</th><th>rule</th></tr>'
+    for check in checks[: 10 * _MOST_CARDS]:
+        yield f'<tr><td>{_text(check.name)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td></tr>'
+    yield "</table></details>"

@@ -1,0 +1,80 @@
+"""The kinds of latency LoadGen logs, each with a minimum, percentiles, a maximum and a mean (loadgen/results.cc, LogDetail). Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compliance.loadgen import counts
+from compliance.logs import Detail
+
+# Those LoadGen logs, as it names them (results.h).
+PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The keys of one kind of latency.
+
+    Attributes:
+        percentile: with {} for 99.00 and the others.
+        limit: of Server's percentile; empty: none.
+        result: what early stopping says of it.
+    """
+
+    name: str
+    minimum: str
+    percentile: str
+    maximum: str
+    mean: str
+    limit: str = ""
+    result: str = ""
+
+    def steps(self, d: Detail) -> list[tuple[str, float, float]]:
+        """(key, its place among the sorted as a fraction, 1 the last one, its value), ascending; of those that are numbers."""
+        keys = [(self.minimum, 0.0), *((self.percentile.format(p), share) for p, share in PERCENTILES.items()), (self.maximum, 1.0)]
+        return [(key, share, value) for key, share in keys if (value := d.number(key)) is not None]
+
+
+def _latency(limit: str, result: str) -> Ladder:
+    return Ladder(
+        "latency",
+        "result_min_latency_ns",
+        "result_{}_percentile_latency_ns",
+        "result_max_latency_ns",
+        "result_mean_latency_ns",
+        limit,
+        result,
+    )
+
+
+SAMPLES = _latency("effective_target_latency_ns", "early_stopping_result")
+QUERIES = Ladder(
+    "latency of queries",
+    "result_min_query_latency_ns",
+    "result_{}_percentile_per_query_latency_ns",
+    "result_max_query_latency_ns",
+    "result_mean_query_latency_ns",
+)
+FIRST_TOKENS = Ladder(
+    "latency of the first token",
+    "result_first_token_min_latency_ns",
+    "result_first_token_{}_percentile_latency_ns",
+    "result_first_token_max_latency_ns",
+    "result_first_token_mean_latency_ns",
+    "requested_server_ttft_latency",
+    "early_stopping_ttft_result",
+)
+LATER_TOKENS = Ladder(
+    "time of a later token",
+    "result_time_to_output_token_min",
+    "result_time_per_output_token_{}_percentile_ns",
+    "result_time_to_output_token_max",
+    "result_time_to_output_token_mean",
+    "requested_server_tpot_latency",
+    "early_stopping_tpot_result",
+)
+
+
+def limited(d: Detail) -> tuple[Ladder, ...]:
+    """Those that limits and early stopping are about."""
+    return (FIRST_TOKENS, LATER_TOKENS) if counts.tokens(d) else (SAMPLES,)

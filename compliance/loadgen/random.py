@@ -1,0 +1,108 @@
+"""The random numbers of LoadGen: std::mt19937 with libstdc++'s distributions and its shuffle.
+
+Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and bits/uniform_int_dist.h. How a bounded integer is
+drawn changed with GCC 11, so there are two orders of samples: a wheel has one, a LoadGen built elsewhere may have the other. Another
+standard library (libc++, MSVC) has one of its own, which is not known here.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import numpy as np
+
+MOST_SAMPLES = 20_000_000
+"""Of so many the choice and the order are re-derived one by one; of more they would take gigabytes."""
+_RANGE = 1 << 32
+_SHORTEST, _LONGEST = 64, 1 << 14
+
+
+def mersenne_twister(seed: int) -> np.random.MT19937:
+    """std::mt19937, seeded as on Linux: with the low 32 bits of the seed."""
+    bits = np.random.MT19937()
+    bits._legacy_seeding(seed % _RANGE)  # std::mt19937's own; the other ways of seeding are numpy's
+    return bits
+
+
+def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
+    """std::uniform_real_distribution<double>{0, 1}: two draws of 32 bits, the first one the lower."""
+    raw = engine.random_raw(2 * count).astype(np.float64)
+    return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
+
+
+class Draws(Enum):
+    """How libstdc++ draws an integer below a bound from 32 random bits."""
+
+    PRODUCT = "GCC 11 or later"
+    QUOTIENT = "GCC 10 or earlier"
+
+
+class Engine:
+    """std::mt19937, seeded as on Linux: with the low 32 bits of the seed."""
+
+    def __init__(self, seed: int, draws: Draws):
+        self._bits = mersenne_twister(seed)
+        self._ahead = np.empty(0, np.uint64)  # drawn and not yet used
+        self._draws = draws
+
+    def below(self, bound: int) -> int:
+        """std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32."""
+        return int(self.each_below(np.array([bound]))[0])
+
+    def many_below(self, bound: int, count: int) -> np.ndarray:
+        """`count` of the same at once, int64 [count]."""
+        return self.each_below(np.full(count, bound))
+
+    def each_below(self, bounds: np.ndarray) -> np.ndarray:
+        """One after the other below each of `bounds`, int64 [n].
+
+        A draw that must be repeated shifts all after it: it goes run by run, and the longer, the longer none was.
+        """
+        found, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
+        while done < len(bounds):
+            wanted = bounds[done : done + run].astype(np.uint64)
+            value, good = self._mapped(self._drawn(len(wanted)), wanted)
+            count = len(wanted) if good.all() else int(np.argmin(good))
+            found[done : done + count] = value[:count]
+            self._ahead = self._ahead[count + (count < len(wanted)) :]
+            done += count
+            run = min(2 * run, _LONGEST) if count == len(wanted) else _SHORTEST
+        return found
+
+    def _drawn(self, count: int) -> np.ndarray:
+        """The next `count` draws, which stay the next."""
+        if len(self._ahead) < count:
+            self._ahead = np.concatenate([self._ahead, self._bits.random_raw(count - len(self._ahead))])
+        return self._ahead[:count]
+
+    def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the integers that draws make, which of them count)."""
+        if self._draws is Draws.QUOTIENT:
+            scale = np.uint64(_RANGE - 1) // bounds
+            return raw // scale, raw < bounds * scale
+        product = raw * bounds
+        return product >> np.uint64(32), (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds
+
+    def shuffle(self, values: list[int]) -> None:
+        """std::shuffle, in place: up to 65,535 values take two positions from one draw."""
+        positions = self._positions(len(values))
+        for start in range(0, len(positions), _LONGEST):  # not all as Python integers at once
+            for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
+                values[at], values[other] = values[other], values[at]
+
+    def _positions(self, count: int) -> np.ndarray:
+        """Where the second, third, … of `count` values goes: each changes places with one not behind it."""
+        if count < 2:
+            return np.empty(0, np.int64)
+        if (_RANGE - 1) // count < count:
+            return self.each_below(np.arange(2, count + 1))
+        single = 1 - count % 2  # of an even number the second value goes by itself
+        pairs = np.arange(1 + single, count, 2)
+        drawn = self.each_below(np.concatenate([np.full(single, 2), (pairs + 1) * (pairs + 2)]))
+        both = np.stack(np.divmod(drawn[single:], pairs + 2), axis=1)
+        return np.concatenate([drawn[:single], both.ravel()])
+
+    def shuffled(self, count: int) -> list[int]:
+        values = list(range(count))
+        self.shuffle(values)
+        return values

@@ -1,0 +1,136 @@
+"""LoadGen's detail log: every entry with its key, value, line and time. No file: OSError."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from compliance.logs import strict_json
+from compliance.logs.lines import Problems, read_lines
+
+_MARK = ":::MLLOG "
+# All others stand once in the log of one test.
+_MAY_REPEAT = re.compile(r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*")
+_LARGEST = 256 << 20
+
+
+@dataclass(frozen=True)
+class Line:
+    """One entry of the detail log. `time_ms`: since the test began."""
+
+    number: int
+    key: str
+    value: Any
+    time_ms: float
+
+
+@dataclass(frozen=True)
+class Detail:
+    """mlperf_log_detail.txt.
+
+    Attributes:
+        values: the last value of each key.
+        occurrences: every entry of each key, in order.
+        errors, warnings: entries LoadGen marked so.
+        problems: what is wrong with the file itself, one sentence each, at most twenty.
+    """
+
+    values: dict[str, Any]
+    occurrences: dict[str, tuple[Line, ...]]
+    errors: tuple[Line, ...]
+    warnings: tuple[Line, ...]
+    problems: tuple[str, ...]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self.values.get(key, default)
+
+    def all(self, key: str) -> list[Any]:
+        return [line.value for line in self.occurrences.get(key, ())]
+
+    def sharing(self, other: Detail) -> Detail:
+        """The same, whose lists are `other`'s own where they are equal: of a million samples a loaded set takes 40 MB."""
+        key = "loaded_qsl_set"
+        lines, theirs = self.occurrences.get(key, ()), other.get(key)
+        if not isinstance(theirs, list) or self.get(key) != theirs:
+            return self
+        last = replace(lines[-1], value=theirs)
+        return replace(self, values={**self.values, key: theirs}, occurrences={**self.occurrences, key: (*lines[:-1], last)})
+
+    def line(self, key: str) -> int | None:
+        """The number of the line `get` takes its value from."""
+        return self.occurrences[key][-1].number if self.occurrences.get(key) else None
+
+    def number(self, key: str) -> float | None:
+        """The value if it is a finite number (an int stays exact), else None: a text or nan where a number belongs counts as absent."""
+        value = self.values.get(key)
+        usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20
+        return value if usable else None
+
+
+def read_detail(path: Path) -> Detail:
+    """Every line is `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if the file cannot be read."""
+    problems, found, errors, warnings, writers = Problems(), {}, [], [], set()  # type: ignore[var-annotated]
+    last_ms, odd, early = -math.inf, "", ""
+    for number, text in read_lines(path, problems, _LARGEST):
+        entry, why = _entry(text)
+        if entry is None:
+            problems.note(f"line {number} is no MLLOG entry{why}: {text[:40]!r}")
+            continue
+        line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
+        found.setdefault(line.key, []).append(line)
+        is_error, is_warning = (entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind) for kind in ("error", "warning"))
+        if is_error:
+            errors.append(line)
+        if is_warning:
+            warnings.append(line)
+        odd = odd or next((f"line {number}: {why}" for why in _odd(entry)), "")
+        if not is_error and not is_warning:  # those may come from other threads
+            if not line.time_ms >= last_ms:
+                early = early or f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: LoadGen logs in order"
+            last_ms = line.time_ms
+        writers.add(entry["metadata"].get("pid"))
+    for first in filter(None, (odd, early)):
+        problems.note(first)
+    if len(writers) > 1:
+        problems.note(f"it was written by {len(writers)} processes: more than one run in one file, or lines put in")
+    for key, lines in found.items():
+        if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
+            problems.note(f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run in one file, or a line put in")
+    values = {key: lines[-1].value for key, lines in found.items()}
+    return Detail(values, {k: tuple(v) for k, v in found.items()}, tuple(errors), tuple(warnings), tuple(problems))
+
+
+def _odd(entry: dict[str, Any]) -> Iterator[str]:
+    """How an entry differs from one that LoadGen writes (loadgen/logging.cc, AsyncLog)."""
+    metadata = entry["metadata"]
+    if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"):
+        yield "the entry has another namespace or event_type than LoadGen's"
+    if any(type(metadata.get(key)) is not bool for key in ("is_error", "is_warning")):
+        yield "is_error and is_warning are true or false in each of LoadGen's entries"
+    if any(type(metadata.get(key)) is not int for key in ("pid", "tid", "line_no")):
+        yield "pid, tid or line_no is no number"
+    if not str(metadata.get("file")).endswith((".cc", ".h")):
+        yield f"it was logged by {str(metadata.get('file'))[:40]}, no source file of LoadGen"
+
+
+def _time_ms(value: Any) -> float:
+    return float(value) if type(value) in (int, float) and abs(value) < 1e20 else float("nan")
+
+
+def _entry(text: str) -> tuple[dict[str, Any] | None, str]:
+    """(the entry, "") or (None, why it is none, in brackets)."""
+    if not text.startswith(_MARK):
+        return None, ""
+    try:
+        entry = strict_json.parse(text[len(_MARK) :])
+    except json.JSONDecodeError:
+        return None, ""
+    except ValueError as e:
+        return None, f" ({e})"
+    good = isinstance(entry, dict) and isinstance(entry.get("key"), str) and isinstance(entry.get("metadata"), dict)
+    return (entry, "") if good else (None, "")

@@ -1,0 +1,281 @@
+"""Reading what may be missing, cut, empty, something else or made to harm: the one place where the audit turns that into a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+
+from compliance.logs import strict_json
+
+T = TypeVar("T")
+
+# What the system, the parsers of the standard library and numpy raise on damaged content, and arithmetic on what it holds.
+DAMAGE = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    SyntaxError,
+    RuntimeError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+    tokenize.TokenError,
+)
+_LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
+_BLOCK = 1 << 20
+# No tree that is submitted comes near.
+_DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
+# What an .npz unpacks to: ours are not packed, so that a file many times smaller than its arrays is none of ours.
+_LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
+
+
+class Refused(ValueError):
+    """What is not read at all; the message is the whole sentence."""
+
+
+_root: ContextVar[Path | None] = ContextVar("root", default=None)
+
+
+@contextmanager
+def confined(root: Path) -> Iterator[None]:
+    """Within it nothing below `root` is read through a link: it may lead anywhere. `root` itself and what is above may be links."""
+    token = _root.set(root)
+    try:
+        yield
+    finally:
+        _root.reset(token)
+
+
+def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
+    """(what was read, "") or (None, why not)."""
+    try:
+        return read(_ordinary(path)), ""
+    except FileNotFoundError:
+        return None, f"{path.name} is missing"
+    except OSError as e:
+        return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
+    except Refused as e:
+        return None, str(e)
+    except DAMAGE as e:
+        return None, f"{path.name} is damaged ({_first_line(e)})"
+
+
+def reckon(compute: Callable[[], T]) -> tuple[T | None, str]:
+    """(what was computed from what was read, "") or (None, why it cannot be)."""
+    try:
+        return compute(), ""
+    except DAMAGE as e:
+        return None, _first_line(e)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:120]
+
+
+def _ordinary(path: Path) -> Path:
+    """A link is not followed (see `confined`). A pipe or a device is not opened: it might never answer, or never end."""
+    if link := link_to(path):
+        raise Refused(
+            f"{path.name} is a link: it is not read" if link == path else f"{path.name} lies behind the link {link.name}: not read"
+        )
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise Refused(f"{path.name} is neither a file nor a folder")
+    return path
+
+
+def link_to(path: Path) -> Path | None:
+    """The first link on the way from the confining root down to `path`; None: there is none, or nothing confines."""
+    root = _root.get()
+    if root is None or not path.is_relative_to(root):
+        return None
+    below = [p for p in (path, *path.parents) if p != root and p.is_relative_to(root)]
+    return next((p for p in reversed(below) if p.is_symlink()), None)
+
+
+def text(path: Path) -> str:
+    return _bounded(path, _LARGEST_TEXT).decode("utf-8")
+
+
+def whole_bytes(path: Path) -> bytes:
+    return _bounded(path, _LARGEST_BYTES)
+
+
+def _bounded(path: Path, most: int) -> bytes:
+    with _ordinary(path).open("rb") as f:
+        content = f.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"larger than {most >> 20} MiB")
+    return content
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    value = strict_json.parse(_bounded(path, _LARGEST_JSON).decode("utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """Every array of an .npz; never a pickle, and nothing that unpacks to more than it may."""
+    with _ordinary(path).open("rb") as f:  # np.load leaves the file open where the archive is damaged
+        with zipfile.ZipFile(f) as archive:
+            _check_sizes(archive, path.stat().st_size)
+        f.seek(0)
+        found = np.load(f, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("not an .npz file")
+        return dict(found)
+
+
+def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
+    """What the archive and the headers in it declare, before anything is unpacked."""
+    most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
+    for member in archive.infolist():
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("it is packed in a way numpy packs nothing")
+        total += member.file_size
+        if total > most:
+            raise ValueError(f"its {size} bytes unpack to {total} and more; at most {most} are allowed")
+        with archive.open(member) as f:
+            _check_header(f, member.file_size)
+
+
+def array(path: Path) -> np.ndarray:
+    with _ordinary(path).open("rb") as f:
+        size = path.stat().st_size
+        if size > _LARGEST_ARRAYS:
+            raise ValueError(f"{size} bytes; at most {_LARGEST_ARRAYS} are allowed")
+        _check_header(f, size)
+        f.seek(0)
+        found = np.load(f, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            raise ValueError("not an .npy file")
+        return found
+
+
+def _check_header(f: IO[bytes], size: int) -> None:
+    """An array's header declares its size, which numpy allocates before it reads."""
+    version = np.lib.format.read_magic(f)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(f)
+    if any(n < 0 for n in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
+        raise ValueError(f"an array of {dtype} {shape} is declared in {size} bytes")
+
+
+def sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with _ordinary(path).open("rb") as f:
+        while block := f.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def bounded_sha256(path: Path, most: int) -> str:
+    """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
+    if (size := path.stat().st_size) > most:
+        raise Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+    return sha256(path)
+
+
+def is_sha256(value: Any) -> bool:
+    return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
+
+
+WORKER_SOURCE = ("scenarios", "sut")
+
+
+def source_digest(root: Path) -> str:
+    """sha256 over the names and bytes of the Python files a worker runs, below `root`. Raises OSError where one cannot be read."""
+    total = hashlib.sha256()
+    for path in sorted(p for folder in WORKER_SOURCE for p in under(root / folder) if p.name.endswith(".py")):
+        total.update(f"{path.relative_to(root)}\n".encode() + whole_bytes(path))
+    return total.hexdigest()
+
+
+def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
+    """The first and the last `count` bytes, and the size."""
+    size = path.stat().st_size
+    with _ordinary(path).open("rb") as f:
+        first = f.read(count)
+        f.seek(max(0, size - count))
+        return first, f.read(count), size
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Every entry below a folder, links not followed, each folder's in order.
+
+    Attributes:
+        problem: why it is not all, or empty.
+        unread: folders that could not be listed, each with the system's reason.
+    """
+
+    entries: tuple[Path, ...]
+    problem: str
+    unread: tuple[tuple[Path, str], ...] = ()
+
+
+def walk(folder: Path) -> Walk:
+    """At most 200,000 entries, at most 32 folders deep; a folder that cannot be listed ends there."""
+    entries: list[Path] = []
+    unread: list[tuple[Path, str]] = []
+    problem = ""
+    waiting = [(folder, 0)]
+    while waiting:
+        here, depth = waiting.pop()
+        if depth == _DEEPEST_FOLDER:
+            problem = f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
+            continue
+        try:
+            found, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
+        except (Refused, FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as e:
+            unread.append((here, e.strerror or type(e).__name__))
+            continue
+        entries += [path for path, _ in found]
+        waiting += [(path, depth + 1) for path, is_folder in reversed(found) if is_folder]
+        if more:
+            return Walk(tuple(entries), f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at")
+    return Walk(tuple(entries), problem, tuple(unread))
+
+
+def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
+    """(path, whether it is a folder and no link) of each entry in order, and whether there are more than `most`."""
+    found: list[tuple[Path, bool]] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if len(found) == most:
+                return sorted(found), True
+            found.append((folder / entry.name, entry.is_dir(follow_symlinks=False)))
+    return sorted(found), False
+
+
+def listed(folder: Path) -> list[Path]:
+    """The entries of one folder, in order; none if it cannot be listed."""
+    found, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
+    return [path for path, _ in found[0]] if found else []
+
+
+def under(folder: Path) -> Iterator[Path]:
+    """The entries of `walk`."""
+    return iter(walk(folder).entries)

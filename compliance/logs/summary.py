@@ -1,0 +1,40 @@
+"""LoadGen's summary: the text after each label. No file: OSError."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compliance.logs.lines import Problems, read_lines
+
+_LARGEST = 16 << 20
+
+
+@dataclass(frozen=True)
+class Summary:
+    """mlperf_log_summary.txt: the text after each label, and the line it stands in; `text` is the whole file with problems replaced."""
+
+    values: dict[str, str]
+    text: str
+    problems: tuple[str, ...]
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+def read_summary(path: Path) -> Summary:
+    """`label : value` lines; a line of `key: value` inside a sentence does no harm, its label is in no table. Raises OSError."""
+    problems = Problems()
+    texts: list[str] = []
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for number, text in read_lines(path, problems, _LARGEST):
+        texts.append(text)
+        label, colon, value = text.partition(":")
+        if not colon:
+            continue
+        label = label.strip()
+        if label.startswith("* "):  # a sentence: early stopping says one of each latency
+            continue
+        if label in values and values[label] != value.strip():
+            problems.note(f"{label[:60]!r} stands twice: {values[label][:60]} and {value.strip()[:60]}")
+        values[label], lines[label] = value.strip(), number
+    return Summary(values, "\n".join(texts), tuple(problems), lines)

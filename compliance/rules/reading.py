@@ -1,0 +1,134 @@
+"""The rules of a round, read from compliance/rules/<round>.toml and checked. A new round is a new file and `CURRENT`."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from compliance.rules.tables import (
+    Benchmark,
+    ComplianceTest,
+    ConfKey,
+    Dates,
+    EarlyStopping,
+    EvidenceRule,
+    Layout,
+    Metric,
+    OutputLength,
+    Own,
+    Repeats,
+    Rules,
+    Scenario,
+    ScoredTest,
+    Tolerance,
+    Truncation,
+)
+
+CURRENT = "v6.1"
+_FOLDER = Path(__file__).parent
+
+
+def rounds() -> list[str]:
+    return sorted(path.stem for path in _FOLDER.glob("v*.toml"))
+
+
+@cache
+def load(round: str = CURRENT) -> Rules:
+    """Raises ValueError for an unknown round, and for a file that is not as this module wants it."""
+    if round not in rounds():
+        raise ValueError(f"round {round}: its rules are not here; there are {', '.join(rounds())}")
+    try:
+        return _rules(_tables(round))
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"{round}.toml: a field is missing, unknown or of another kind: {e}") from None
+
+
+def _tables(round: str) -> dict[str, Any]:
+    """Of the round's file; what it lacks is that of the round it `extends`: a table, or a benchmark or a field of a compliance test."""
+    with (_FOLDER / f"{round}.toml").open("rb") as f:
+        own = tomllib.load(f)
+    if "extends" not in own:
+        return own
+    base, gone = _tables(own.pop("extends")), own.pop("without_benchmarks", ())
+    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | own.pop("benchmark", {})
+    for name in own.pop("without_scenarios", ()):
+        del base["scenario"][name]
+    tests = {name: row | own.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
+    return {**base, **own, "benchmark": benchmarks, "compliance_test": tests}
+
+
+def _rules(d: dict[str, Any]) -> Rules:
+    loadgen = d["loadgen"]
+    differences = loadgen.get("file_sha1_differences", {})
+    scenarios = {name: _scenario(name, s) for name, s in d["scenario"].items()}
+    return Rules(
+        round=d["round"],
+        seeds=d["seeds"],
+        wheel=loadgen["wheel"],
+        versions=loadgen["versions"],
+        file_sha1={version: loadgen["file_sha1"] | differences.get(version, {}) for version in loadgen["versions"]},
+        draws_from_library=loadgen.get("draws_from_library", False),
+        unlogged=loadgen.get("unlogged", {}),
+        scenarios=scenarios,
+        benchmarks={name: _made(Benchmark, b) for name, b in d["benchmark"].items()},
+        aliases=d["alias"],
+        alias_parts=d["alias_part"],
+        accuracy_patterns=d["accuracy_pattern"],
+        layout=_made(Layout, d["layout"]),
+        truncation=_made(Truncation, d["truncation"]),
+        evidence={name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
+        early_stopping=_made(EarlyStopping, d["early_stopping"]),
+        dates=_made(Dates, d["dates"]),
+        compliance_tests={name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},
+        scored_tests={name: _made(ScoredTest, c) for name, c in d["scored_test"].items()},
+        output_length=_made(OutputLength, d["output_length"]),
+        repeats=_made(Repeats, d["repeats"]),
+        user_conf={key: _conf_key(c) for key, c in d["user_conf"].items()},
+        detail_keys={name: tuple(keys) for name, keys in d["detail"].items()},
+        summary_labels=d["summary"],
+        scenario_labels=d["scenario_summary"],
+        accuracy_most=d["accuracy_most"],
+        own=_own(d["own"]),
+    )
+
+
+def _own(d: dict[str, Any]) -> Own:
+    limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
+    own: Own = _made(Own, d | {"tolerance": limits})
+    return own
+
+
+def _scenario(name: str, d: dict[str, Any]) -> Scenario:
+    return Scenario(
+        d["min_duration_ms"],
+        d["min_query_count"],
+        d["capped_by_dataset"],
+        d["percentile"],
+        d["counts"],
+        _made(Metric, d["metric"]),
+        d.get("logged_as", name),
+        tuple(d.get("inferred_from", ())),
+        d.get("samples_per_query", 1),
+    )
+
+
+def _conf_key(d: dict[str, Any]) -> ConfKey:
+    requested, default = d.get("requested", {}), d.get("default", {})
+    return ConfKey(
+        {"*": requested} if isinstance(requested, str) else requested,
+        float(d.get("factor", 1.0)),
+        default if isinstance(default, dict) else {"*": float(default)},
+    )
+
+
+def _made(kind: type, values: dict[str, Any]) -> Any:
+    """A dataclass of TOML values, lists as tuples, each of the annotated kind where that is a plain one."""
+    plain = {"int": int, "str": str, "bool": bool, "float": float}
+    for f in fields(kind):
+        want = plain.get(str(f.type))
+        if f.name in values and want and type(values[f.name]) is not want:
+            raise TypeError(f"{kind.__name__}.{f.name} = {values[f.name]!r} is no {f.type}")
+    return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

@@ -1,0 +1,274 @@
+"""What lies where: the scenarios of a submission tree or a run directory, and everything read from one of them, once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from compliance import logs
+from compliance.logs import files
+from compliance.logs import trace as traces
+from compliance.logs.digits import DIGITS, close
+from compliance.logs.user_conf import Conf, parse
+from compliance.rules import Rules
+
+T = TypeVar("T")
+
+TESTS = ("performance", "accuracy")
+BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
+_OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One scenario's folder.
+
+    Attributes:
+        root: the audited directory, which names in findings are relative to.
+        submitter_folder: <division>/<submitter>.
+        run: the run directory around it, with record.json and raw/; None: a bare submission.
+        measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
+        compliance: the folder of its compliance tests.
+    """
+
+    root: Path
+    division: str
+    submitter_folder: Path
+    system: str
+    benchmark: str
+    scenario: str
+    folder: Path
+    run: Path | None
+    measurements: Path
+    compliance: Path
+
+    @property
+    def name(self) -> str:
+        return self.show(self.folder)
+
+    def show(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+
+    def raw(self, test: str) -> Path | None:
+        return self.run and self.run / "raw" / test
+
+
+@dataclass(frozen=True)
+class Test:
+    """One LoadGen test. What could not be read is empty, and `problems` of it (or `faults` by file name) says why.
+
+    Attributes:
+        folder: in the submission tree.
+        detail, summary: of the tree.
+        user_conf: the one this test ran with: raw/<test>/user.conf, else the tree's.
+        outcome, job: raw/<test>/outcome.json and job.json; None without a run directory, or unreadable.
+    """
+
+    name: str
+    folder: Path
+    detail: logs.Detail
+    summary: logs.Summary
+    user_conf: str | None
+    outcome: dict[str, Any] | None
+    job: dict[str, Any] | None
+    faults: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Everything the checks of one scenario need.
+
+    Attributes:
+        trace: of the performance test; None: none was written, or `faults` says why it could not be read.
+        trace_file: where it lies, or would.
+        compliance: the compliance tests that stand in the tree or in raw/, by name.
+        faults: file name → why it could not be read.
+    """
+
+    place: Place
+    rules: Rules
+    performance: Test
+    accuracy: Test
+    record: dict[str, Any] | None
+    system: dict[str, Any] | None
+    measurements: dict[str, Any] | None
+    mapping: dict[str, Any] | None
+    accuracy_text: str | None
+    trace: traces.Trace | None
+    trace_file: str
+    compliance: dict[str, Test]
+    faults: dict[str, str]
+
+    @property
+    def tests(self) -> tuple[Test, Test]:
+        return self.performance, self.accuracy
+
+    @property
+    def official(self) -> str | None:
+        """The official benchmark this one is, or in the open division is mapped to."""
+        target = self.rules.official(self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {})
+        return target if isinstance(target, str) else None
+
+    @property
+    def scenario(self) -> str:
+        """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (checks.settings)."""
+        own, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
+        return logged if logged in own.inferred_from and self.on_edge else own.logged_as
+
+    @property
+    def on_edge(self) -> bool:
+        return "edge" in str((self.system or {}).get("system_type")).lower()
+
+    @property
+    def no_reference(self) -> bool:
+        """record.json says that none could be made, and why."""
+        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
+
+    @property
+    def no_trace(self) -> str:
+        """Why there is no trace to look at."""
+        return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
+
+    def recorded(self, *keys: str) -> Any:
+        """A value of record.json, None where it is not there."""
+        value: Any = self.record
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+def places(directory: Path, rules: Rules) -> list[Place]:
+    """The scenarios of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
+    if directory.name in rules.layout.divisions and not _divisions(directory, rules):
+        divisions, around = [directory], directory.parent
+    else:
+        divisions, around = _divisions(directory, rules), directory
+    run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
+    return [place for division in divisions for place in _division(around, division, rules, run)]
+
+
+def _divisions(directory: Path, rules: Rules) -> list[Path]:
+    return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
+
+
+def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[Place]:
+    """A scenario is a folder three below results/; names compare without case, as the official checker does."""
+    known = {name.lower(): name for name in rules.scenarios}
+    for submitter in folders(division):
+        for system in folders(submitter / "results"):
+            for benchmark in folders(system):
+                for folder in folders(benchmark):
+                    scenario = known.get(folder.name.lower(), folder.name)
+                    where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
+                    measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
+                    yield Place(
+                        root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
+                    )
+
+
+def folders(path: Path) -> list[Path]:
+    listed, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
+    return listed or []
+
+
+def read(place: Place, rules: Rules) -> Subject:
+    faults: dict[str, str] = {}
+    rules = rules.of(place.benchmark)
+
+    def take(reader: Callable[[Path], T], path: Path) -> T | None:
+        value, fault = files.attempt(reader, path)
+        if fault:
+            faults[place.show(path)] = fault
+        return value
+
+    layout, base = rules.layout, place.submitter_folder
+    mapping_path = base / layout.model_mapping
+    trace = _trace_path(place, rules)
+    performance = _test("performance", place.folder / layout.performance, place, rules)
+    accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
+    return Subject(
+        place,
+        rules,
+        performance,
+        replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
+        take(files.json_object, place.run / "record.json") if place.run else None,
+        take(files.json_object, base / layout.system.format(system=place.system)),
+        take(files.json_object, measurements_file(place, rules)),
+        take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
+        take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
+        take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
+        place.show(trace),
+        dict(_compliance(place, rules)),
+        faults,
+    )
+
+
+def stated(conf: Conf, key: str, s: Subject) -> tuple[str, float] | None:
+    """What LoadGen looks up; in a submission the model's name may have been another than the folder's."""
+    models = conf.models()
+    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
+    return conf.look_up(model, s.scenario, key)
+
+
+def asked(s: Subject, key: str) -> tuple[float, bool] | None:
+    """(what the performance test was asked for, whether that is all its digits): the log has six of them, user.conf all. None: missing."""
+    rule = s.rules.user_conf[key]
+    logged = s.performance.detail.number(rule.logged_as(s.scenario) or "")
+    if logged is None or not 0 < logged < 1e18:
+        return None
+    found = stated(parse(s.performance.user_conf or ""), key, s)
+    if found is not None and close(found[1] * rule.factor, logged, DIGITS):
+        return found[1] * rule.factor, True
+    return logged, float(f"{logged:.5g}") == logged
+
+
+def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
+    """The logs are those of the submission, whose raw/ must have the same."""
+    for name in rules.compliance_tests:
+        folder, raw = place.compliance / name, place.raw(name)
+        if folder.exists() or (raw and raw.exists()):
+            yield name, _test(name, folder / rules.layout.performance, place, rules)
+
+
+def measurements_file(place: Place, rules: Rules) -> Path:
+    """The one there is; where there is none, where it would be."""
+    pattern = rules.layout.measurements_file
+    found, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
+    return found[0] if found else place.measurements / pattern.replace("*", place.system)
+
+
+def _trace_path(place: Place, rules: Rules) -> Path:
+    """LoadGen makes an empty one where it is told to write none."""
+    raw = place.raw("performance")
+    return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
+
+
+def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
+    faults: dict[str, str] = {}
+    detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
+    summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
+    raw = place.raw(name)
+    conf, faults["user.conf"] = files.attempt(files.text, (raw or place.measurements) / "user.conf")
+    outcome, job = None, None
+    if raw:
+        outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
+        job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
+    return Test(
+        name,
+        folder,
+        _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
+        summary or logs.Summary({}, "", (summary_fault,)),
+        conf,
+        outcome,
+        job,
+        {file: why for file, why in faults.items() if why},
+    )
+
+
+def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
+    """With what this round's LoadGen leaves unsaid."""
+    unsaid = {key: detail.get(means) if isinstance(means, str) else means for key, means in rules.unlogged.items()}
+    return replace(detail, values={**unsaid, **detail.values})
