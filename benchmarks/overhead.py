@@ -28,11 +28,11 @@ from typing import Any
 
 import numpy as np
 
-from scenarios import job as jobs
-from scenarios import worker
-from scenarios.heartbeat import Heartbeat
-from scenarios.job import Job, Limits
-from scenarios.qsl import Qsl
+from scenarios.worker import __main__ as worker
+from scenarios.worker import job as jobs
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.job import Job, Limits
+from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,7 +161,7 @@ def _bare_rate(job: Job, sut: Any, seconds: float) -> float:
 
 def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     """How many samples were answered."""
-    from scenarios import loadgen
+    from scenarios.worker import loadgen
 
     scenario, answered = worker.importlib.import_module(worker.SCENARIOS[job.scenario]), loadgen.Answered()
     respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), answered)
@@ -172,7 +172,7 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
 
 def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], sample_ns: float = 1e3) -> None:
     """The same settings whoever calls: those of the harness."""
-    from scenarios import loadgen
+    from scenarios.worker import loadgen
 
     scenario = worker.importlib.import_module(worker.SCENARIOS[job.scenario])
     calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}

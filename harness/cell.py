@@ -91,7 +91,7 @@ class Result:
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
         measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches that hold no sample), passes over the
             data set, and of a model that generates its tokens.
-        disturbance: what else went on while it was measured (`scenarios.disturbance.Disturbance`).
+        disturbance: what else went on while it was measured (`scenarios.worker.disturbance.Disturbance`).
         levels: those the audit grants.
         ranked: whether this figure may stand beside others; `unranked`: if not, why, a sentence each.
     """

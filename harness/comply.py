@@ -22,7 +22,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.loadgen_test import Reporter
 from harness.output import duration, near
 from harness.process import read_outcome
-from scenarios.job import Job, Outcome, read_job, write_json
+from scenarios.worker.job import Job, Outcome, read_job, write_json
 from sut.registry import SUTS
 
 _OWN = " (--python)"

@@ -18,8 +18,8 @@ import psutil
 from compliance.findings.check import Check, Outcome
 from harness import machine
 from harness.environments import made_for
-from scenarios import counters
-from scenarios.preflight import available_memory_bytes
+from scenarios.worker import counters
+from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS
 
 _LOW_DISK_BYTES = 8 << 30

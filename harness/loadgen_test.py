@@ -15,8 +15,8 @@ from compliance import logs
 from compliance.audit_tests import verification
 from compliance.rules import Rules
 from harness import process, rundir
-from scenarios.heartbeat import Beat
-from scenarios.job import Job, Outcome
+from scenarios.worker.heartbeat import Beat
+from scenarios.worker.job import Job, Outcome
 
 TESTS = ("performance", "accuracy")
 """Of every cell; compliance tests come after them."""

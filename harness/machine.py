@@ -17,7 +17,7 @@ import psutil
 
 from compliance.logs.files import source_digest
 from harness.environments import ROOT
-from scenarios import counters
+from scenarios.worker import counters
 
 
 @dataclass(frozen=True)

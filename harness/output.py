@@ -18,7 +18,7 @@ from rich.text import Text
 from compliance.findings.check import Check, Outcome, plain
 from compliance.findings.verdict import Audit
 from harness.cell import Result, Status
-from scenarios.heartbeat import Beat
+from scenarios.worker.heartbeat import Beat
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",

@@ -12,8 +12,8 @@ from harness import dataset, machine, models, weights
 from harness.environments import LOCKS
 from harness.errors import UsageError
 from harness.models import Model, Size
-from scenarios.job import Limits
-from scenarios.preflight import available_memory_bytes
+from scenarios.worker.job import Limits
+from scenarios.worker.preflight import available_memory_bytes
 from sut import registry
 from sut.registry import SUTS, SutSpec
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.environments import ROOT
-from scenarios import heartbeat
-from scenarios.heartbeat import Beat
-from scenarios.job import Job, Outcome, write_json
+from scenarios.worker import heartbeat
+from scenarios.worker.heartbeat import Beat
+from scenarios.worker.job import Job, Outcome, write_json
 
 _LOOK_S = 1.0
 _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will

@@ -15,9 +15,9 @@ from harness.dataset import Inputs
 from harness.environments import Environment, lock_files
 from harness.locks import held
 from harness.plan import Request, memory_shortage
-from scenarios import teacher
-from scenarios.heartbeat import Beat
-from scenarios.job import Job, Limits
+from scenarios.worker.heartbeat import Beat
+from scenarios.worker.job import Job, Limits
+from scenarios.worker.reference import TOP
 from sut.contract import Workload
 from sut.registry import SUTS
 
@@ -53,7 +53,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
         inputs.digest,
         request.device,
         rows,
-        teacher.TOP,
+        TOP,
         locks,
         request.end_tokens,
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part

@@ -16,7 +16,7 @@ from compliance.scoring import accuracy
 from harness import loadgen_test, submission
 from harness.cell import Cell, Metric, Result, Status
 from harness.process import read_outcome
-from scenarios import job as jobs
+from scenarios.worker import job as jobs
 
 _LATENCIES = {
     "mean": "result_mean_latency_ns",

@@ -21,7 +21,7 @@ from harness.errors import EnvironmentFailure
 from harness.loadgen_test import TESTS, Reporter
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
-from scenarios.job import Job, Outcome, write_json
+from scenarios.worker.job import Job, Outcome, write_json
 from sut.contract import Workload
 from sut.registry import SUTS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.cell import FINAL, Cell
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
-from scenarios.job import Job, Outcome, read_job
+from scenarios.worker.job import Job, Outcome, read_job
 
 _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 

@@ -17,7 +17,7 @@ from compliance.scoring import accuracy
 from harness import compliance_folders
 from harness.environments import ROOT
 from harness.machine import SOURCES
-from scenarios.job import write_json
+from scenarios.worker.job import write_json
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")

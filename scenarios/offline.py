@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scenarios.answers import pack
-from scenarios.job import Job
-from scenarios.qsl import Qsl
+from scenarios.worker.answers import pack
+from scenarios.worker.job import Job
+from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
 LEAST_BATCHES = 3

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from scenarios.answers import pack
-from scenarios.job import Job
-from scenarios.qsl import Qsl
+from scenarios.worker.answers import pack
+from scenarios.worker.job import Job
+from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
 # LoadGen prepares queries for 2 × min_duration at target_latency, and a SUT that answers them all earlier ends INVALID. A target of half

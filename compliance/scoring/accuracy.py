@@ -45,8 +45,8 @@ def score(
     Args:
         kind: `logits` or `tokens`.
         answers: index in the query sample library → payload bytes.
-        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits (see scenarios.teacher);
-            where answers end at an end token also end_tokens and max_new_tokens.
+        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits; where answers end at an end
+            token also end_tokens and max_new_tokens. scenarios.worker.reference writes it.
         tolerance: `logit_error`; for tokens also `regret` and `judged_fraction`.
         logits: `tokens`: the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
 

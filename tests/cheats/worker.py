@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from scenarios import worker
+from scenarios.worker import __main__ as worker
 from sut import registry
 
 if __name__ == "__main__":

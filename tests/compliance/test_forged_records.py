@@ -16,8 +16,8 @@ from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from harness import models, plan, submission
-from scenarios import loadgen, preflight
-from scenarios.job import Limits
+from scenarios.worker import loadgen, preflight
+from scenarios.worker.job import Limits
 from tests import mock_job
 from tests.compliance import tree
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY, own_result

@@ -21,10 +21,10 @@ from compliance.findings.check import Check
 from compliance.scoring import accuracy
 from harness import compliance_folders, loadgen_test, submission
 from harness.process import read_outcome
-from scenarios import job as jobs
-from scenarios import teacher
-from scenarios.job import Job, Limits
-from scenarios.qsl import Qsl
+from scenarios.worker import job as jobs
+from scenarios.worker.job import Job, Limits
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.reference import write_reference
 from sut import mock
 from sut.contract import Workload
 
@@ -115,7 +115,7 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     qsl.load(range(qsl.count))
     path = directory / "reference.npz"
     batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
-    teacher.write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS, lambda: None)
+    write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS, lambda: None)
     return path
 
 

@@ -16,8 +16,8 @@ from compliance.findings.check import Outcome
 from harness import cli, comply, loadgen_test, plan, result, run, submission
 from harness.environments import ROOT
 from harness.errors import EnvironmentFailure, UsageError
-from scenarios.job import Outcome as Ended
-from scenarios.job import read_job
+from scenarios.worker.job import Outcome as Ended
+from scenarios.worker.job import read_job
 from sut import registry
 from tests.conftest import CACHE
 from tests.harness.test_pack import shortened

@@ -64,7 +64,7 @@ def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
         + textwrap.dedent(f"""
         import subprocess, sys, time, json, pathlib
         sys.path.insert(0, {str(ROOT)!r})
-        from scenarios.heartbeat import Heartbeat
+        from scenarios.worker.heartbeat import Heartbeat
         log_dir = pathlib.Path(sys.argv[-1]).parent
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         (log_dir / "child").write_text(str(child.pid))
@@ -102,11 +102,11 @@ def test_a_worker_dies_with_its_parent(tmp_path):
     code = f"""
 import sys, pathlib
 from harness import process
-from scenarios.job import read_job, write_json
+from scenarios.worker.job import read_job, write_json
 from tests import mock_job
 process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
 """
-    from scenarios.job import write_json
+    from scenarios.worker.job import write_json
 
     write_json(job.log_dir / "given.json", job)
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)

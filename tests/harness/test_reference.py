@@ -8,7 +8,7 @@ import pytest
 
 from harness import checkpoint, dataset, reference
 from harness.environments import Environment
-from scenarios.job import Outcome
+from scenarios.worker.job import Outcome
 from tests.harness.test_run import request
 
 

@@ -211,7 +211,7 @@ def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_env
 
 def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(tmp_path, made_environment, monkeypatch):
     """The machine was so busy while it calibrated that the SUT turned out ten times as fast."""
-    from scenarios.job import Outcome
+    from scenarios.worker.job import Outcome
 
     asked, seen = request(tmp_path, scenario="Offline", options={"latency-ms": 5.0}), []
     original = loadgen_test.run

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from scenarios import counters
-from scenarios.counters import Reading
+from scenarios.worker import counters
+from scenarios.worker.counters import Reading
 from tests import nvml as fake_nvml
 
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from harness import process
-from scenarios import disturbance
+from scenarios.worker import disturbance
 from tests import mock_job
 
 

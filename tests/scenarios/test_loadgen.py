@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from scenarios import answers, loadgen
-from scenarios.heartbeat import COMPLETED, Heartbeat
+from scenarios.worker import answers, loadgen
+from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 
 
 @pytest.fixture

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios import loadgen, offline, preflight, single_stream
-from scenarios.job import Job, Limits
+from scenarios import offline, single_stream
+from scenarios.worker import loadgen, preflight
+from scenarios.worker.job import Job, Limits
 from tests import mock_job
 
 COUNT = 64

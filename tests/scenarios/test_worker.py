@@ -10,7 +10,7 @@ import pytest
 
 from compliance import logs
 from harness import process
-from scenarios.job import Job, Outcome, write_json
+from scenarios.worker.job import Job, Outcome, write_json
 from tests import mock_job
 
 

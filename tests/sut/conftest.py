@@ -13,7 +13,7 @@ import pytest
 
 from compliance.scoring import accuracy
 from harness import checkpoint, environments, models
-from scenarios.answers import pack
+from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scenarios import teacher
+from scenarios.worker.reference import write_reference
+from scenarios.worker.teacher_forcing import forced_logits
 from sut.contract import Workload
 from sut.registry import load_module
 from tests.sut.probe import answer
@@ -24,13 +25,11 @@ def main(specification: Path) -> None:
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
         sut = module.load(workload)
         if not reference.exists():
-            teacher.write_reference(
-                reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, len(inputs["input_ids"]), lambda: None
-            )
+            write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, len(inputs["input_ids"]), lambda: None)
         answers = dict(answer(sut, inputs))
         with np.load(reference) as f:
             if "tokens" in f:
-                answers["forced"] = teacher.forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
+                answers["forced"] = forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
         np.savez(specification.parent / f"{name}.npz", **answers)
 
 

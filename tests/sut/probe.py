@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios import teacher
+from scenarios.worker.reference import write_reference
+from scenarios.worker.teacher_forcing import forced_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
 from sut.registry import load_module
@@ -32,7 +33,7 @@ def main(specification: Path) -> None:
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:
-        teacher.write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
+        write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
@@ -40,7 +41,7 @@ def main(specification: Path) -> None:
         answers = dict(answer(tested, given))
         if forced:
             rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
-            answers["forced"] = teacher.forced_logits(tested, rows, forced, workload.batch_size)
+            answers["forced"] = forced_logits(tested, rows, forced, workload.batch_size)
         np.savez(out / f"{case}.npz", **answers)
 
     save("intact", sut)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scenarios.job import Job
+from scenarios.worker.job import Job
 
 _MEMORY_BYTES, _TRACE_BYTES, _ACCURACY_ROW_BYTES = 300, {"Offline": 280}, 70
 _TRACE_BYTES_ELSEWHERE = 1024

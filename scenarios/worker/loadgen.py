@@ -11,11 +11,11 @@ from time import perf_counter_ns
 import mlperf_loadgen as lg
 import numpy as np
 
-from scenarios.answers import Payload
-from scenarios.disturbance import Gaps
-from scenarios.heartbeat import COMPLETED, Heartbeat
-from scenarios.job import Job
-from scenarios.qsl import Qsl
+from scenarios.worker.answers import Payload
+from scenarios.worker.disturbance import Gaps
+from scenarios.worker.heartbeat import COMPLETED, Heartbeat
+from scenarios.worker.job import Job
+from scenarios.worker.qsl import Qsl
 
 
 @dataclass

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from scenarios import counters, disturbance, preflight, teacher
-from scenarios import job as jobs
-from scenarios.answers import pack
-from scenarios.heartbeat import Heartbeat
-from scenarios.job import Job, Outcome
-from scenarios.qsl import Qsl
+from scenarios.worker import counters, disturbance, preflight, reference, teacher_forcing
+from scenarios.worker import job as jobs
+from scenarios.worker.answers import pack
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.job import Job, Outcome
+from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference, Unsupported
 from sut.registry import load_module
 
@@ -132,7 +132,7 @@ def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> int:
 
 
 def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    from scenarios import loadgen  # a reference needs no LoadGen
+    from scenarios.worker import loadgen  # a reference needs no LoadGen
 
     scenario = importlib.import_module(SCENARIOS[job.scenario])
     qsl = Qsl(job.inputs, sut.prepare)
@@ -231,7 +231,7 @@ def _make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float
     beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
     ends = job.workload.config.get("end_tokens", ())
-    teacher.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
+    reference.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
     return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
 
 
@@ -240,7 +240,7 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
     beat.enter("teacher-forced logits", _LOAD_LIMIT_S)
     rows = slice(0, job.logits_rows)
     with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
-        logits = teacher.forced_logits(
+        logits = teacher_forcing.forced_logits(
             sut,
             {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
             {"tokens": reference["tokens"][rows]},
