@@ -140,7 +140,8 @@ def _without(command: str, flag: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import dataset, environments, listing, output, plan, reference
+    from harness import environments, listing, output, plan, reference
+    from harness.inputs import dataset
 
     prompts = len(dataset.read(request.dataset)[0]) if request.dataset else None
     refused = plan.unsupported(request)

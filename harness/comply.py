@@ -135,7 +135,7 @@ def _other_variables(job: Job) -> set[str]:
 
 
 def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
-    """As harness.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
+    """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
     folder, total = Path(record["digests"].get("weights_folder") or checkpoint), hashlib.sha256()
     for name in _weight_files(checkpoint):
         with (folder / name).open("rb") as f:

@@ -100,7 +100,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def model_names() -> list[str]:
-    from harness import models
+    from harness.inputs import models
 
     return models.names()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import models, output
+from harness import output
 from harness.cell import MODES, PRECISIONS, SCENARIOS
 from harness.environments import is_made, made_for
+from harness.inputs import models
 from sut.registry import ALIASES, SUTS
 
 if TYPE_CHECKING:

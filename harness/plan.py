@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from compliance import rules
-from harness import dataset, machine, models, weights
+from harness import machine
 from harness.environments import LOCKS
 from harness.errors import UsageError
-from harness.models import Model, Size
+from harness.inputs import dataset, models, user_weights
+from harness.inputs.models import Model, Size
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry
@@ -64,7 +65,7 @@ class Request:
     dataset: Path | None = None
     python: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    weights: weights.Folder | None = None
+    weights: user_weights.Folder | None = None
     reasons: tuple[str, ...] = ()
 
     @property
@@ -190,7 +191,9 @@ def resolve(
     )
 
 
-def _end_tokens(eos: str | None, model: Model, own: weights.Folder | None, dataset_file: Path | None) -> tuple[tuple[int, ...], list[str]]:
+def _end_tokens(
+    eos: str | None, model: Model, own: user_weights.Folder | None, dataset_file: Path | None
+) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
     if model.task != "generate":
         if eos is not None:
@@ -211,12 +214,12 @@ def _end_tokens(eos: str | None, model: Model, own: weights.Folder | None, datas
     return known, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
 
 
-def _own_weights(folder: Path | None, model: Model, size: str | None) -> weights.Folder | None:
+def _own_weights(folder: Path | None, model: Model, size: str | None) -> user_weights.Folder | None:
     if folder is None:
         return None
     if size is not None:
         raise UsageError(f"--weights {folder}: its config.json decides the size; leave --size {size} out")
-    return weights.look(folder, model)
+    return user_weights.look(folder, model)
 
 
 def _check_load_seconds(load_seconds: float | None, mode: str) -> None:

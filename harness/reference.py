@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import process
-from harness.checkpoint import Checkpoint
-from harness.dataset import Inputs
 from harness.environments import Environment, lock_files
+from harness.inputs.checkpoint import Checkpoint
+from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.plan import Request, memory_shortage
 from scenarios.worker.heartbeat import Beat

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from compliance.logs import files
-from harness import checkpoint, dataset, environments, loadgen_test, locks, machine, reference, result, rundir, submission
+from harness import environments, loadgen_test, locks, machine, reference, result, rundir, submission
 from harness.cell import Cell, Result, Status
 from harness.environments import Environment
 from harness.errors import EnvironmentFailure
+from harness.inputs import checkpoint, dataset
 from harness.loadgen_test import TESTS, Reporter
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported

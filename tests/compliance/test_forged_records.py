@@ -15,7 +15,8 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
-from harness import models, plan, submission
+from harness import plan, submission
+from harness.inputs import models
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Limits
 from tests import mock_job

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from harness import checkpoint, models
+from harness.inputs import checkpoint, models
 
 MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral")}
 DROP = object()

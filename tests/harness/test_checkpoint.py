@@ -11,8 +11,8 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from harness import checkpoint, models
 from harness.errors import EnvironmentFailure
+from harness.inputs import checkpoint, models
 
 BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import dataset, models, tokenizer
 from harness.errors import UsageError
+from harness.inputs import dataset, models, tokenizer
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 

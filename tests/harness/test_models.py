@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness import models
+from harness.inputs import models
 
 EVERY = [(name, size) for name in models.names() for size in models.load(name).sizes]
 

@@ -11,7 +11,7 @@ import tokenizers
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
-from harness import tokenizer
+from harness.inputs import tokenizer
 
 TEXT = [" ".join(f"{a}{b}{c}" for c in "stuvwxyz") for a in "abcdefgh" for b in "ijklmnop"]
 CAUSAL, BERT = {"beginning": True, "end": False}, {"beginning": True, "end": True}

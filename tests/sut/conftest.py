@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from compliance.scoring import accuracy
-from harness import checkpoint, environments, models
+from harness import environments
+from harness.inputs import checkpoint, models
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS

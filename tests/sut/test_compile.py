@@ -15,7 +15,8 @@ import pytest
 
 from compliance import rules
 from compliance.checks.evidence import findings
-from harness import checkpoint, environments, models
+from harness import environments
+from harness.inputs import checkpoint, models
 from sut.contract import Workload
 from sut.registry import SUTS
 

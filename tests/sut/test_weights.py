@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from harness import checkpoint, cli, environments, models, weights
+from harness import cli, environments
+from harness.inputs import checkpoint, models, user_weights
 from sut import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
@@ -69,8 +70,8 @@ def answered(interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: 
 def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> Probed:
     model, spec, out = models.load(name), SUTS[sut], root / f"{sut}-{name}"
     out.mkdir()
-    whole = weights.look(saved / name, model)
-    swapped = weights.look(swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model)
+    whole = user_weights.look(saved / name, model)
+    swapped = user_weights.look(swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model)
     np.savez(out / "inputs.npz", **inputs(model, whole.size))
     config = {"model": dict(whole.size.config), "classes": dict(model.classes), "prompt_buckets": [5], "new_token_buckets": [45]}
     workload = Workload(model.name, model.task, config, Path(), "float32", ROWS, "cpu", spec.backend, spec.execution)

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import tokenizer
 from harness.errors import UsageError
-from harness.models import Model, Size
-from harness.tokenizer import Tokenizer
+from harness.inputs import tokenizer
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
 
 _SEED = 20240611
 # Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be compared: compiled ones are slow at odd lengths.

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import models
 from harness.errors import UsageError
-from harness.models import Model
+from harness.inputs import models
+from harness.inputs.models import Model
 
 # Of no meaning to the weights, and able to change what one library does with them.
 _DROPPED = ("auto_map", "_name_or_path", "transformers_version", "torch_dtype", "attn_implementation", "_attn_implementation")

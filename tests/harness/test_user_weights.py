@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import checkpoint, dataset, run, weights
+from harness import run
 from harness.errors import UsageError
+from harness.inputs import checkpoint, dataset, user_weights
 from tests.conftest import CACHE
 from tests.harness.folders import DROP, INDEX, MODELS, config, made, shard, tensors  # noqa: F401  a fixture
 from tests.harness.test_run import Reporter, made_environment, request  # noqa: F401  a fixture
@@ -21,7 +22,7 @@ from tests.harness.test_tokenizer import bpe
 @pytest.mark.parametrize("name", MODELS)
 def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp_path, name):  # noqa: F811
     folder, model = made(name), MODELS[name]
-    found = weights.look(folder, model)
+    found = user_weights.look(folder, model)
     tiny, full = model.sizes["tiny"], model.sizes["full"]
     assert (found.size.name, found.size.precision, found.size.batch_size) == ("own", "float32", full.batch_size)
     assert (found.size.parameters, found.size.prompt_length, found.size.new_tokens) == (
@@ -40,7 +41,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):  # 
     for name in ("generation_config.json", "adapter_config.json", "consolidated.safetensors", "pytorch_model.bin", "modeling_own.py"):
         (folder / name).write_text("{}")
     config(folder, auto_map={"AutoModel": "modeling_own.Own"})
-    found = weights.look(folder, MODELS["mistral"])
+    found = user_weights.look(folder, MODELS["mistral"])
     linked = checkpoint.of_folder(found, MODELS["mistral"], tmp_path / "cache")
     assert sorted(p.name for p in linked.path.iterdir()) == [
         "config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX
@@ -56,7 +57,7 @@ def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
     folder, model = made("bert"), MODELS["bert"]
 
     def linked(where: Path) -> checkpoint.Checkpoint:
-        return checkpoint.of_folder(weights.look(where, model), model, tmp_path / "cache")
+        return checkpoint.of_folder(user_weights.look(where, model), model, tmp_path / "cache")
 
     first = linked(folder)
     assert linked(folder) == first
@@ -72,7 +73,7 @@ def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
 @pytest.mark.parametrize("damage", ["other weights", "no configuration", "one file more"])
 def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage):  # noqa: F811
     folder, model = made("bert"), MODELS["bert"]
-    linked = checkpoint.of_folder(weights.look(folder, model), model, tmp_path / "cache")
+    linked = checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
     if damage == "other weights":
         (linked.path / "model.safetensors").unlink()
         (linked.path / "model.safetensors").write_bytes(b"")
@@ -80,7 +81,7 @@ def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage
         (linked.path / "config.json").unlink()
     else:
         (linked.path / "generation_config.json").write_text("{}")
-    assert checkpoint.of_folder(weights.look(folder, model), model, tmp_path / "cache") == linked
+    assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache") == linked
     assert sorted(p.name for p in linked.path.iterdir()) == ["config.json", "model.safetensors"]
     assert (linked.path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
@@ -89,7 +90,7 @@ def test_what_config_json_leaves_out_is_what_transformers_takes(made):  # noqa: 
     folder = made("mistral")
     config(folder, head_dim=None, rope_theta=DROP, rms_norm_eps=DROP, sliding_window=DROP, hidden_act=DROP, architectures=DROP, dtype=DROP)
     config(folder, rope_parameters={"rope_theta": 5e5, "rope_type": "default"}, torch_dtype="bfloat16")
-    found = weights.look(folder, MODELS["mistral"]).size
+    found = user_weights.look(folder, MODELS["mistral"]).size
     assert found.precision == found.config["dtype"] == "bfloat16"
     told = {k: found.config.get(k) for k in ("head_dim", "rope_theta", "rms_norm_eps", "sliding_window", "hidden_act", "rope_parameters")}
     assert told == {
@@ -97,7 +98,7 @@ def test_what_config_json_leaves_out_is_what_transformers_takes(made):  # noqa: 
     }  # fmt: skip
     assert found.config["architectures"] == ["MistralForCausalLM"]
     config(folder, sliding_window=None, rope_scaling=None, rope_parameters=DROP, rope_theta=2e4)
-    again = weights.look(folder, MODELS["mistral"]).size.config
+    again = user_weights.look(folder, MODELS["mistral"]).size.config
     assert (again["sliding_window"], again["rope_theta"]) == (None, 2e4)
 
 
@@ -105,7 +106,7 @@ def test_the_classes_of_a_classifier_are_those_of_its_labels(made):  # noqa: F81
     folder = made("bert")
     config(folder, num_labels=DROP, id2label={"0": "a", "1": "b", "2": "c"})
     tensors(folder, lambda t: t.update({"classifier.weight": np.ones((3, 64), np.float32), "classifier.bias": np.ones(3, np.float32)}))
-    assert weights.look(folder, MODELS["bert"]).size.config["num_labels"] == 3
+    assert user_weights.look(folder, MODELS["bert"]).size.config["num_labels"] == 3
 
 
 def test_legacy_names_and_buffers_are_no_misfit(made):  # noqa: F811
@@ -117,23 +118,26 @@ def test_legacy_names_and_buffers_are_no_misfit(made):  # noqa: F811
         t["bert.embeddings.position_ids"] = np.arange(512)[None]
 
     tensors(folder, age)
-    assert "tensors that hold no parameter, not read: bert.embeddings.position_ids" in weights.look(folder, MODELS["bert"]).notes
+    assert "tensors that hold no parameter, not read: bert.embeddings.position_ids" in user_weights.look(folder, MODELS["bert"]).notes
     folder = made("mistral")
     tensors(folder, lambda t: t.update({"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}))
-    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(weights.look(folder, MODELS["mistral"]).notes)
+    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(user_weights.look(folder, MODELS["mistral"]).notes)
 
 
 def test_a_tied_head_may_be_stored_too(made):  # noqa: F811
     folder = made("gemma")
     tensors(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].copy()}))
-    assert "lm_head.weight equals model.embed_tokens.weight, with which it is tied: not read" in weights.look(folder, MODELS["gemma"]).notes
+    assert (
+        "lm_head.weight equals model.embed_tokens.weight, with which it is tied: not read"
+        in user_weights.look(folder, MODELS["gemma"]).notes
+    )
 
 
 def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811
     folder = made("mistral")
     tensors(folder, lambda t: t.update({n: v.astype(np.float16) for n, v in t.items()}))
     config(folder, dtype=DROP)
-    found = weights.look(folder, MODELS["mistral"])
+    found = user_weights.look(folder, MODELS["mistral"])
     assert found.size.precision == "float32"
     assert "stored in float16, which no SUT computes in: float32, unless --precision says otherwise" in found.notes
 
@@ -142,7 +146,7 @@ def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path): 
     folder = made("gemma")
     config(folder, eos_token_id=[7, 9], pad_token_id=20)
     bpe(300).save(str(folder / "tokenizer.json"))
-    size = weights.look(folder, MODELS["gemma"]).size
+    size = user_weights.look(folder, MODELS["gemma"]).size
     assert size.special_ids == (0, 1, 2, 7, 9, 20)
     found = dataset.prepare(MODELS["gemma"], size, 2000, None, tmp_path / "cache")
     with np.load(found.path) as f:
@@ -152,10 +156,10 @@ def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path): 
 
 def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # noqa: F811
     folder = made("bert")
-    assert weights.look(folder, MODELS["bert"]).size.sequence_length == 512
+    assert user_weights.look(folder, MODELS["bert"]).size.sequence_length == 512
     config(folder, max_position_embeddings=100)
     tensors(folder, lambda t: t.update({(n := "bert.embeddings.position_embeddings.weight"): t[n][:100].copy()}))
-    assert weights.look(folder, MODELS["bert"]).size.sequence_length == 100
+    assert user_weights.look(folder, MODELS["bert"]).size.sequence_length == 100
 
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):  # noqa: F811
@@ -197,11 +201,11 @@ def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made
 
 def test_end_tokens_are_those_transformers_generates_by(made):  # noqa: F811
     folder = made("mistral")
-    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 2, 10**9, "x"]}))
-    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2, 7)
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2, 7)
     (folder / "generation_config.json").write_text("{}")
-    assert weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import weights
 from harness.errors import UsageError
+from harness.inputs import user_weights
 from tests.harness.folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
 from tests.harness.test_tokenizer import bpe
 
@@ -102,6 +102,6 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
     folder = made(name)
     spoil(folder)
     with pytest.raises(UsageError, match=words) as told:
-        weights.look(folder, MODELS[name])
+        user_weights.look(folder, MODELS[name])
     assert str(told.value).startswith(f"--weights {folder}")
     assert "\n" not in str(told.value)

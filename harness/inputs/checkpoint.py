@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from harness.errors import EnvironmentFailure
+from harness.inputs.models import Model, Size, Tensor
+from harness.inputs.user_weights import INDEX, Folder
 from harness.locks import held
-from harness.models import Model, Size, Tensor
-from harness.weights import INDEX, Folder
 
 _FORMAT, _SEED = 1, 20240611
 _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
@@ -60,7 +60,7 @@ def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = l
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
-    """A user's own weights: a folder of links to its files and the config.json as `weights.look` completed it.
+    """A user's own weights: a folder of links to its files and the config.json as `user_weights.look` completed it.
 
     The digest is that of the user's own files, config.json first, then the weights in the order of their names: read whole each time, for
     a size and a date prove nothing.

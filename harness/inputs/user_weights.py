@@ -15,10 +15,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from harness import configuration, tokenizer
 from harness.errors import UsageError
-from harness.models import Model, Size
-from harness.tokenizer import Tokenizer
+from harness.inputs import tokenizer, user_config
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -52,7 +52,7 @@ def look(path: Path, model: Model) -> Folder:
     if not path.is_dir():
         found = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
         raise UsageError(f"--weights {path}: {found}; give a folder with config.json and {SINGLE}")
-    config, notes = configuration.read(path, model)
+    config, notes = user_config.read(path, model)
     files, index = _files(path)
     tensors = _tensors(path, files, index)
     stored, extra = _compare(path, model, config, tensors)

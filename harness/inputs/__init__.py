@@ -1,0 +1,1 @@
+"""What every SUT is given alike: the models' data, weights and configuration, and the inputs."""
