@@ -13,6 +13,6 @@ if ! cat "$root"/environments/{core,loadgen-v6.1}.txt | cmp -s - "$core/lock.txt
         echo "run.sh: Python 3.11, 3.12 or 3.13 is needed (LoadGen has wheels for these) and none was found: install one, or put it on PATH" >&2
         exit 3
     fi
-    "$python" -P -m harness.environments "$core"
+    "$python" -P -m harness.execution.environments "$core"
 fi
 exec "$core/bin/python" -P -m harness "$@"

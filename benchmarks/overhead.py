@@ -228,7 +228,7 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
 def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags: argparse.Namespace) -> str:
     """The cell is measured first, which makes its inputs and checks its answers; its job is what the turns are taken on."""
     from compliance.rules import CURRENT
-    from harness import environments
+    from harness.execution import environments
     from sut.registry import SUTS
 
     done = subprocess.run(

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 from compliance.rules import CURRENT, rounds
 from harness.cell import END_TOKENS, MODES, PRECISIONS, SCENARIOS, SIZES
-from harness.environments import LOCKS, ROOT
 from harness.errors import HarnessError, UsageError
+from harness.execution.environments import LOCKS, ROOT
 from harness.flags import Parser, add_common, did_you_mean, known_name, model_names, run_parser, submitter_name, sut_name, sut_options
 
 COMMANDS = ("run", "list", "audit", "comply", "pack", "doctor", "test")
@@ -70,7 +70,8 @@ def _error(text: str) -> None:
 
 def _run(arguments: list[str]) -> int:
     flags = run_parser().parse_args(arguments)
-    from harness import machine, output, plan, run
+    from harness import output, plan, run
+    from harness.execution import machine
 
     request = plan.resolve(
         sut=sut_name(flags.sut),
@@ -140,7 +141,8 @@ def _without(command: str, flag: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import environments, listing, output, plan, reference
+    from harness import listing, output, plan, reference
+    from harness.execution import environments
     from harness.inputs import dataset
 
     prompts = len(dataset.read(request.dataset)[0]) if request.dataset else None
@@ -291,7 +293,7 @@ def _doctor(arguments: list[str]) -> int:
 
 def _test(arguments: list[str]) -> int:
     """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's."""
-    from harness import environments
+    from harness.execution import environments
 
     locks = [*environments.lock_files("core", "cpu", CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"

@@ -15,7 +15,7 @@ from compliance.audit_tests import sampled, verification
 from compliance.audit_tests.sampled import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring.accuracy import Accuracy
-from harness.process import read_outcome
+from harness.execution.process import read_outcome
 
 _ANSWERS = "mlperf_log_accuracy.json"
 

@@ -17,11 +17,12 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from harness import environments, loadgen_test, machine, result, rundir, submission
+from harness import result, submission
 from harness.errors import EnvironmentFailure, UsageError
-from harness.loadgen_test import Reporter
+from harness.execution import environments, loadgen_run, machine, rundir
+from harness.execution.loadgen_run import Reporter
+from harness.execution.process import read_outcome
 from harness.output import duration, near
-from harness.process import read_outcome
 from scenarios.worker.job import Job, Outcome, read_job, write_json
 from sut.registry import SUTS
 
@@ -38,22 +39,22 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     record, job, performance = _finished(directory)
     of = rules.load(record["round"])
     python = _same(directory, record, job, cache, reporter)
-    wanted = [name for name in names or loadgen_test.applicable(job, of) if not loadgen_test.inapplicable(name, job)]
+    wanted = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
     if record["mode"] == "quick":
         reporter.say(_QUICK)
     with rundir.reopened(directory):
         lacking = [name for name in wanted if again or not _done(directory, name)]
         if lacking:
-            reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_test.expected_seconds(lacking, performance))}")
+            reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_run.expected_seconds(lacking, performance))}")
         for name in wanted:
             log_dir = directory / "raw" / name
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
-            test = loadgen_test.compliance_job(name, replace(job, calibration=performance.calibration), of, record["benchmark"]["official"])
-            outcome = loadgen_test.run(test, python, SUTS[job.sut].process_env, reporter)
+            test = loadgen_run.compliance_job(name, replace(job, calibration=performance.calibration), of, record["benchmark"]["official"])
+            outcome = loadgen_run.run(test, python, SUTS[job.sut].process_env, reporter)
             if outcome.status != "ok":
                 write_json(log_dir / "outcome.json", outcome)
-            loadgen_test.compressed_trace(log_dir)
+            loadgen_run.compressed_trace(log_dir)
         submission.write(directory, of, record.get("submitter") or _submitter(directory))
         (directory / "result.json").unlink(missing_ok=True)  # the earlier one is no witness against its successor
         write_json(directory / "result.json", asdict(result.derive(directory)))
@@ -80,7 +81,7 @@ def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
     record, fault = files.attempt(files.json_object, directory / "record.json")
     if record is None:
         raise UsageError(f"comply {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
-    for test in loadgen_test.TESTS:
+    for test in loadgen_run.TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 
 from compliance.findings.check import Check, Outcome
-from harness import machine
-from harness.environments import made_for
+from harness.execution import machine
+from harness.execution.environments import made_for
 from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.environments import ROOT
 from harness.errors import UsageError
+from harness.execution.environments import ROOT
 from sut.registry import ALIASES, SUTS
 
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import output
 from harness.cell import MODES, PRECISIONS, SCENARIOS
-from harness.environments import is_made, made_for
+from harness.execution.environments import is_made, made_for
 from harness.inputs import models
 from sut.registry import ALIASES, SUTS
 

@@ -19,9 +19,9 @@ from compliance import audit
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from compliance.logs import files
-from harness import rundir
 from harness.cell import Cell, Status
 from harness.errors import UsageError
+from harness.execution import rundir
 from harness.output import near
 
 _MODE = "submission"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from compliance import rules
-from harness import machine
-from harness.environments import LOCKS
 from harness.errors import UsageError
+from harness.execution import machine
+from harness.execution.environments import LOCKS
 from harness.inputs import dataset, models, user_weights
 from harness.inputs.models import Model, Size
 from scenarios.worker.job import Limits

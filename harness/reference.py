@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import process
-from harness.environments import Environment, lock_files
+from harness.execution import process
+from harness.execution.environments import Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held

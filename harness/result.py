@@ -13,9 +13,10 @@ from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from compliance.logs import files
 from compliance.scoring import accuracy
-from harness import loadgen_test, submission
+from harness import submission
 from harness.cell import Cell, Metric, Result, Status
-from harness.process import read_outcome
+from harness.execution import loadgen_run
+from harness.execution.process import read_outcome
 from scenarios.worker import job as jobs
 
 _LATENCIES = {
@@ -48,8 +49,8 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     """Those a run of this mode has; of a submission the compliance tests too, which do not count in other modes."""
     job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
     if record["mode"] != "submission" or job is None:
-        return loadgen_test.TESTS
-    return (*loadgen_test.TESTS, *loadgen_test.applicable(job, rules.load(record["round"])))
+        return loadgen_run.TESTS
+    return (*loadgen_run.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from compliance.logs import files
-from harness import environments, loadgen_test, locks, machine, reference, result, rundir, submission
+from harness import locks, reference, result, submission
 from harness.cell import Cell, Result, Status
-from harness.environments import Environment
 from harness.errors import EnvironmentFailure
+from harness.execution import environments, loadgen_run, machine, rundir
+from harness.execution.environments import Environment
+from harness.execution.loadgen_run import TESTS, Reporter
 from harness.inputs import checkpoint, dataset
-from harness.loadgen_test import TESTS, Reporter
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
 from scenarios.worker.job import Job, Outcome, write_json
@@ -106,12 +107,12 @@ def _run_tests(
         log_dir = directory / "raw" / test
         job = replace(job, test=test, log_dir=log_dir, audit_config=log_dir / "no-audit.config")
         if test not in TESTS:
-            job = loadgen_test.compliance_job(test, job, request.rules, request.official)
-        outcome = loadgen_test.run(job, environment.python, request.spec.process_env, reporter)
-        if request.mode == "quick" and test == "performance" and (rate := loadgen_test.too_short(log_dir, outcome)):
+            job = loadgen_run.compliance_job(test, job, request.rules, request.official)
+        outcome = loadgen_run.run(job, environment.python, request.spec.process_env, reporter)
+        if request.mode == "quick" and test == "performance" and (rate := loadgen_run.too_short(log_dir, outcome)):
             reporter.say("performance: over sooner than LoadGen's least duration; measured once more, at the rate that it showed")
             rundir.set_aside(log_dir)
-            outcome = loadgen_test.run(replace(job, calibration=rate), environment.python, request.spec.process_env, reporter)
+            outcome = loadgen_run.run(replace(job, calibration=rate), environment.python, request.spec.process_env, reporter)
         if outcome.status != "ok":
             rundir.release_reserve(directory)
             write_json(log_dir / "outcome.json", outcome)
@@ -120,7 +121,7 @@ def _run_tests(
             job = replace(job, calibration=outcome.calibration)
             _tell_the_rest(request, job, outcome, reporter)
         record["environment"]["versions"] = dict(outcome.versions)
-        if (trace := loadgen_test.compressed_trace(log_dir)) and test == "performance":
+        if (trace := loadgen_run.compressed_trace(log_dir)) and test == "performance":
             record["digests"]["trace"] = trace
         write_json(directory / "record.json", record)
     return outcome
@@ -128,12 +129,12 @@ def _run_tests(
 
 def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     """Those `--mode submission` runs by itself; of the others `./run.sh comply` runs them."""
-    return loadgen_test.applicable(job, request.rules) if request.mode == "submission" else ()
+    return loadgen_run.applicable(job, request.rules) if request.mode == "submission" else ()
 
 
 def _tell_the_rest(request: Request, job: Job, performance: Outcome, reporter: Reporter) -> None:
     if names := _compliance_tests(request, job):
-        seconds = loadgen_test.expected_seconds(names, performance)
+        seconds = loadgen_run.expected_seconds(names, performance)
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 

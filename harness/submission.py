@@ -15,8 +15,8 @@ from compliance import logs
 from compliance.rules import Rules
 from compliance.scoring import accuracy
 from harness import compliance_folders
-from harness.environments import ROOT
-from harness.machine import SOURCES
+from harness.execution.environments import ROOT
+from harness.execution.machine import SOURCES
 from scenarios.worker.job import write_json
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."

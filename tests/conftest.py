@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import environments
+from harness.execution import environments
 
 CACHE = environments.ROOT / ".cache"
 # No speed is measured in a test, and OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process.

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from harness.environments import ROOT
+from harness.execution.environments import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    (\./run\.sh [^#\n…]+)", README, re.M)

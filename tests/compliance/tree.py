@@ -19,8 +19,9 @@ import numpy as np
 from compliance import logs, rules
 from compliance.findings.check import Check
 from compliance.scoring import accuracy
-from harness import compliance_folders, loadgen_test, submission
-from harness.process import read_outcome
+from harness import compliance_folders, submission
+from harness.execution import loadgen_run
+from harness.execution.process import read_outcome
 from scenarios.worker import job as jobs
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl
@@ -133,8 +134,8 @@ def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (),
     performance, outcome = jobs.read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
-    for name in names or loadgen_test.applicable(performance, of):
-        job = loadgen_test.compliance_job(name, performance, of, record["benchmark"]["official"])
+    for name in names or loadgen_run.applicable(performance, of):
+        job = loadgen_run.compliance_job(name, performance, of, record["benchmark"]["official"])
         _run(job, worker)
         _packed(job.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)

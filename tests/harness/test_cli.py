@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.environments import ROOT
+from harness.execution.environments import ROOT
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):

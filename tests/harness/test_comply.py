@@ -13,9 +13,10 @@ from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Outcome
-from harness import cli, comply, loadgen_test, plan, result, run, submission
-from harness.environments import ROOT
+from harness import cli, comply, plan, result, run, submission
 from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import loadgen_run
+from harness.execution.environments import ROOT
 from scenarios.worker.job import Outcome as Ended
 from scenarios.worker.job import read_job
 from sut import registry
@@ -26,7 +27,7 @@ from tests.harness.test_run import Reporter, request
 
 @pytest.fixture(scope="module")
 def measured_once(tmp_path_factory):
-    from harness import environments
+    from harness.execution import environments
 
     environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
     found = {}
@@ -113,7 +114,7 @@ def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
         (job.log_dir / "worker.log").touch()
         return Ended("oom", "the kernel killed the worker")
 
-    monkeypatch.setattr(loadgen_test.process, "run", killed)
+    monkeypatch.setattr(loadgen_run.process, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
     assert [checks[f"{name} run"].line() for name in ("TEST01", "TEST04")] == [
         f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker" for name in ("TEST01", "TEST04")
@@ -249,15 +250,15 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(tmp_pa
 
 
 def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(tmp_path, short_round, measured_once, monkeypatch):
-    real = loadgen_test.process.run
+    real = loadgen_run.process.run
 
     def dying(job, *rest):
         return Ended("oom", "no memory left") if job.test == "TEST04" else real(job, *rest)
 
-    monkeypatch.setattr(loadgen_test.process, "run", dying)
+    monkeypatch.setattr(loadgen_run.process, "run", dying)
     found = run.run(submit(tmp_path), Reporter(), 0)
     assert (found.status, found.reason) == ("oom", "no memory left")
-    monkeypatch.setattr(loadgen_test.process, "run", real)
+    monkeypatch.setattr(loadgen_run.process, "run", real)
     reporter = Reporter()
     again = run.run(submit(tmp_path), reporter, 0)
     assert (again.status, again.directory) == ("ok", found.directory)

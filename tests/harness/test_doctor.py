@@ -6,7 +6,8 @@ import pytest
 
 from compliance.findings.check import Outcome
 from compliance.rules import CURRENT
-from harness import doctor, machine
+from harness import doctor
+from harness.execution import machine
 from tests import nvml as fake_nvml
 
 

@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from harness import environments
-from harness.environments import ROOT, EnvironmentFailure
+from harness.execution import environments
+from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
 
 

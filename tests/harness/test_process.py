@@ -10,8 +10,8 @@ import time
 import psutil
 import pytest
 
-from harness import process
-from harness.environments import ROOT
+from harness.execution import process
+from harness.execution.environments import ROOT
 from tests import mock_job
 
 
@@ -101,7 +101,7 @@ def test_a_worker_dies_with_its_parent(tmp_path):
     job = mock_job.make(tmp_path, milliseconds=60_000)
     code = f"""
 import sys, pathlib
-from harness import process
+from harness.execution import process
 from scenarios.worker.job import read_job, write_json
 from tests import mock_job
 process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness import reference
-from harness.environments import Environment
+from harness.execution.environments import Environment
 from harness.inputs import checkpoint, dataset
 from scenarios.worker.job import Outcome
 from tests.harness.test_run import request

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, loadgen_test, locks, plan, result, run, rundir
-from harness.environments import EnvironmentFailure
+from harness import cell, cli, locks, plan, result, run
 from harness.errors import UsageError
+from harness.execution import loadgen_run, rundir
+from harness.execution.environments import EnvironmentFailure
 from sut.registry import SUTS
 from tests.conftest import CACHE
 
@@ -47,7 +48,7 @@ class Reporter:
 @pytest.fixture
 def made_environment():
     """The core environment is the one run.sh made; under pytest the same packages are in the development environment."""
-    from harness import environments
+    from harness.execution import environments
 
     return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
 
@@ -214,7 +215,7 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
     from scenarios.worker.job import Outcome
 
     asked, seen = request(tmp_path, scenario="Offline", options={"latency-ms": 5.0}), []
-    original = loadgen_test.run
+    original = loadgen_run.run
 
     def busy_at_first(job, *rest) -> Outcome:
         if job.test == "performance":
@@ -224,7 +225,7 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
             return original(dataclasses.replace(job, calibration=slow), *rest)
         return original(job, *rest)
 
-    monkeypatch.setattr(loadgen_test, "run", busy_at_first)
+    monkeypatch.setattr(loadgen_run, "run", busy_at_first)
     reporter = Reporter()
     found = run.run(asked, reporter, 0)
     assert (found.status, found.loadgen, len(seen)) == ("ok", "VALID", 2)

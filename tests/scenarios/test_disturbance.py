@@ -9,7 +9,7 @@ import threading
 import psutil
 import pytest
 
-from harness import process
+from harness.execution import process
 from scenarios.worker import disturbance
 from tests import mock_job
 

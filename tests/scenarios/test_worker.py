@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from compliance import logs
-from harness import process
+from harness.execution import process
 from scenarios.worker.job import Job, Outcome, write_json
 from tests import mock_job
 

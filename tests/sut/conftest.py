@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from compliance.scoring import accuracy
-from harness import environments
+from harness.execution import environments
 from harness.inputs import checkpoint, models
 from scenarios.worker.answers import pack
 from sut.contract import Workload

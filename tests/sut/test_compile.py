@@ -15,7 +15,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.evidence import findings
-from harness import environments
+from harness.execution import environments
 from harness.inputs import checkpoint, models
 from sut.contract import Workload
 from sut.registry import SUTS

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from harness import cli, environments
+from harness import cli
+from harness.execution import environments
 from harness.inputs import checkpoint, models, user_weights
 from sut import weights_files
 from sut.contract import Workload

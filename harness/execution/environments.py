@@ -1,7 +1,7 @@
 """SUT environment → interpreter. uv makes it on first use from environments/<name>-<device>.txt, with LoadGen's lock laid over it.
 
-Standard library only: `python -m harness.environments DIR` makes the core environment, in which everything else runs. An environment
-is finished when its lock.txt stands, a copy of its locks, written last; any other state is removed and made again under a file lock.
+Standard library only: `python -m harness.execution.environments DIR` makes the core environment, in which everything else runs. An
+environment is finished when its lock.txt stands, a copy of its locks, written last; any other state is removed and made again under a lock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.locks import held
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
 _LOADGEN = "loadgen-{round}.txt"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from harness.environments import ROOT
+from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Outcome, write_json

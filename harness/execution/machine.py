@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from compliance.logs.files import source_digest
-from harness.environments import ROOT
+from harness.execution.environments import ROOT
 from scenarios.worker import counters
 
 

@@ -87,7 +87,7 @@ def status(directory: Path) -> str | None:
 
 def kept(job: Job) -> Outcome | None:
     """The outcome of an earlier attempt at exactly this test that went well; else the attempt's folder is set aside and None."""
-    from harness.process import read_outcome
+    from harness.execution.process import read_outcome
 
     folder = job.log_dir
     if not folder.exists():

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from compliance import logs
 from compliance.audit_tests import verification
 from compliance.rules import Rules
-from harness import process, rundir
+from harness.execution import process, rundir
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Outcome
 
