@@ -17,12 +17,13 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from harness import result, submission
+from harness import result
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
 from harness.output import duration, near
+from harness.tree import submission
 from scenarios.worker.job import Job, Outcome, read_job, write_json
 from sut.registry import SUTS
 

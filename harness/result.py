@@ -13,10 +13,10 @@ from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from compliance.logs import files
 from compliance.scoring import accuracy
-from harness import submission
 from harness.cell import Cell, Metric, Result, Status
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
+from harness.tree import submission
 from scenarios.worker import job as jobs
 
 _LATENCIES = {

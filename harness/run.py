@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance.logs import files
-from harness import locks, reference, result, submission
+from harness import locks, reference, result
 from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, machine, rundir
@@ -23,6 +23,7 @@ from harness.execution.loadgen_run import TESTS, Reporter
 from harness.inputs import checkpoint, dataset
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
+from harness.tree import submission
 from scenarios.worker.job import Job, Outcome, write_json
 from sut.contract import Workload
 from sut.registry import SUTS

@@ -15,8 +15,9 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
-from harness import plan, submission
+from harness import plan
 from harness.inputs import models
+from harness.tree import submission
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Limits
 from tests import mock_job

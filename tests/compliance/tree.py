@@ -19,9 +19,9 @@ import numpy as np
 from compliance import logs, rules
 from compliance.findings.check import Check
 from compliance.scoring import accuracy
-from harness import compliance_folders, submission
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
+from harness.tree import compliance_folders, submission
 from scenarios.worker import job as jobs
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl

@@ -13,10 +13,11 @@ from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Outcome
-from harness import cli, comply, plan, result, run, submission
+from harness import cli, comply, plan, result, run
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
+from harness.tree import submission
 from scenarios.worker.job import Outcome as Ended
 from scenarios.worker.job import read_job
 from sut import registry

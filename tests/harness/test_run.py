@@ -130,7 +130,8 @@ def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment)
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
-    from harness import result, submission
+    from harness import result
+    from harness.tree import submission
 
     asked = request(tmp_path)
     directory = Path(run.run(asked, Reporter(), 0).directory)

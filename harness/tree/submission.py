@@ -14,9 +14,9 @@ import numpy as np
 from compliance import logs
 from compliance.rules import Rules
 from compliance.scoring import accuracy
-from harness import compliance_folders
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
+from harness.tree import compliance_folders
 from scenarios.worker.job import write_json
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
