@@ -15,9 +15,19 @@ from typing import Any, NoReturn
 
 from compliance.rules import CURRENT, rounds
 from harness.cell import END_TOKENS, MODES, PRECISIONS, SCENARIOS, SIZES
+from harness.commands.flags import (
+    Parser,
+    add_common,
+    did_you_mean,
+    known_name,
+    model_names,
+    run_parser,
+    submitter_name,
+    sut_name,
+    sut_options,
+)
 from harness.errors import HarnessError, UsageError
 from harness.execution.environments import LOCKS, ROOT
-from harness.flags import Parser, add_common, did_you_mean, known_name, model_names, run_parser, submitter_name, sut_name, sut_options
 
 COMMANDS = ("run", "list", "audit", "comply", "pack", "doctor", "test")
 
@@ -141,7 +151,8 @@ def _without(command: str, flag: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import listing, output, plan, reference
+    from harness import output, plan, reference
+    from harness.commands import list as listing
     from harness.execution import environments
     from harness.inputs import dataset
 
@@ -162,7 +173,8 @@ def _list(arguments: list[str]) -> int:
     parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from harness import listing, output
+    from harness import output
+    from harness.commands import list as listing
 
     found = listing.gather(flags.cache.absolute(), CURRENT)
     output.document(found) if flags.json else listing.show(found)
@@ -239,7 +251,8 @@ def _comply(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance import rules
-    from harness import comply, output
+    from harness import output
+    from harness.commands import comply
 
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
     terminal = output.Terminal(flags.quiet or flags.json)
@@ -260,7 +273,7 @@ def _pack(arguments: list[str]) -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tree: a folder that is new or empty")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from harness import pack
+    from harness.commands import pack
 
     return _show_checks(pack.pack([d.absolute() for d in flags.directories], flags.out.absolute()), flags)
 
@@ -281,7 +294,8 @@ def _doctor(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance.findings.check import Outcome
-    from harness import doctor, output
+    from harness import output
+    from harness.commands import doctor
 
     found = doctor.examine(flags.cache.absolute(), CURRENT)
     code = _show_checks(found, flags)

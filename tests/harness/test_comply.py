@@ -13,7 +13,8 @@ from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Outcome
-from harness import cli, comply, plan, result, run
+from harness import cli, plan, result, run
+from harness.commands import comply
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT

@@ -6,7 +6,7 @@ import pytest
 
 from compliance.findings.check import Outcome
 from compliance.rules import CURRENT
-from harness import doctor
+from harness.commands import doctor
 from harness.execution import machine
 from tests import nvml as fake_nvml
 

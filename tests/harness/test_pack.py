@@ -9,7 +9,8 @@ import pytest
 
 from compliance import rules
 from compliance.findings.check import Outcome
-from harness import cli, pack, plan, run
+from harness import cli, plan, run
+from harness.commands import pack
 from harness.errors import UsageError
 from tests.harness.test_run import Reporter, request
 
