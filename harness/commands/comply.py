@@ -17,7 +17,9 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from harness import result
+from harness import output, result
+from harness.commands import checks
+from harness.commands.flags import Parser, add_common, known_name
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
@@ -30,6 +32,26 @@ from sut.registry import SUTS
 _OWN = " (--python)"
 _BLOCK = 1 << 24
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="./run.sh comply",
+        description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("directory", metavar="RUN_DIR", type=Path, help="a run directory, such as runs/…/valid-1")
+    parser.add_argument(
+        "--test", nargs="+", action="extend", default=[], metavar="TEST", help="TEST01, TEST04, TEST06; default: all that apply"
+    )
+    parser.add_argument("--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
+    terminal = output.Terminal(flags.quiet or flags.json)
+    with terminal.progress:
+        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.again, terminal)
+    return checks.show(found, flags)
 
 
 def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:

@@ -16,6 +16,10 @@ from typing import Any
 import psutil
 
 from compliance.findings.check import Check, Outcome
+from compliance.rules import CURRENT
+from harness import output
+from harness.commands import checks
+from harness.commands.flags import Parser, add_common
 from harness.execution import machine
 from harness.execution.environments import made_for
 from scenarios.worker import counters
@@ -29,6 +33,18 @@ _BUSY_PROCESS_PERCENT = 5.0
 _LOOK_S = 0.5
 # Reading one of these takes a nanosecond clock's time; the others are asked over a bus (hpet: a microsecond and more).
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "xen")
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    found = examine(flags.cache.absolute(), CURRENT)
+    code = checks.show(found, flags)
+    for c in found:
+        if c.outcome is Outcome.MANUAL and not flags.json:
+            output.advice(c)
+    return code
 
 
 def examine(cache: Path, round_: str) -> list[Check]:

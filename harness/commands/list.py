@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from compliance.rules import CURRENT
 from harness import output
 from harness.cell import MODES, PRECISIONS, SCENARIOS
-from harness.execution.environments import is_made, made_for
+from harness.commands.flags import Parser, add_common
+from harness.execution.environments import made_for
 from harness.inputs import models
 from sut.registry import ALIASES, SUTS
 
-if TYPE_CHECKING:
-    from harness.plan import Request  # it imports numpy, and `list` answers at once
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
+    parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    found = gather(flags.cache.absolute(), CURRENT)
+    output.document(found) if flags.json else show(found)
+    return 0
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:
@@ -54,35 +64,6 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
         "modes": list(MODES),
         "precisions": list(PRECISIONS),
         "round": round_,
-    }
-
-
-def planned(request: Request, prompts: int | None, refused: str | None, no_reference: str | None) -> dict[str, Any]:
-    """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
-    limits = request.limits(request.samples if prompts is None else prompts)
-    environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
-    missing = [name for name in environments if not is_made(request.cache, name, request.device, request.rules.round)]
-    return {
-        "sut": request.sut,
-        "model": request.model.name,
-        "size": request.size.name,
-        "task": request.model.task,
-        "scenario": request.scenario,
-        "mode": request.mode,
-        "precision": request.precision,
-        "batch_size": request.batch_size,
-        "device": request.device,
-        "benchmark": f"{request.benchmark} (mapped to {request.official})",
-        "samples": request.samples if prompts is None else prompts,
-        "min_duration_s": limits.min_duration_ms / 1e3,
-        "min_query_count": limits.min_query_count,
-        "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"
-        + (f", of {request.weights.path}" if request.weights else ""),
-        "environments_to_make": ", ".join(missing) or "none",
-        "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
-        "refused": refused or "no",
-        "out": str(request.out),
-        "why": "; ".join(request.reasons),
     }
 
 

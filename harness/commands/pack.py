@@ -20,6 +20,8 @@ from compliance.findings import verdict
 from compliance.findings.check import Check, Outcome
 from compliance.logs import files
 from harness.cell import Cell, Status
+from harness.commands import checks
+from harness.commands.flags import Parser, add_common
 from harness.errors import UsageError
 from harness.execution import rundir
 from harness.output import near
@@ -27,6 +29,21 @@ from harness.output import near
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
 _CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options")
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        prog="./run.sh pack",
+        description="One submission tree of the cells measured with --mode submission. The same cells give the same bytes.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "directories", metavar="DIR", type=Path, nargs="+", help="run directories, or a folder above them (its newest good ones)"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the tree: a folder that is new or empty")
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    return checks.show(pack([d.absolute() for d in flags.directories], flags.out.absolute()), flags)
 
 
 @dataclass(frozen=True)

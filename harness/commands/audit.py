@@ -1,0 +1,63 @@
+"""`./run.sh audit DIR`: judges a run directory or a submission tree from its files alone."""
+
+from __future__ import annotations
+
+import signal
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from compliance import audit
+from compliance.findings import page, verdict
+from compliance.rules import CURRENT, rounds
+from harness import output
+from harness.cell import MODES
+from harness.commands.flags import Parser, add_common, known_name
+from harness.errors import UsageError
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = Parser(
+        prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
+    )
+    parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
+    parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
+    parser.add_argument("--round", metavar="ROUND", help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    level = known_name(flags.level, MODES, "--level")
+    _check_audited(flags)
+    found = audit.examine(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    directory = output.near(str(flags.directory.absolute()))
+    if flags.html:
+        _write_page(flags, directory, level, found)
+    if flags.json:
+        output.document(found.as_json(directory, level))
+    else:
+        output.audited(found, level, flags.quiet)
+    return 0 if verdict.holds(found.asked(level)) else 1
+
+
+def _check_audited(flags: Any) -> None:
+    directory, html = flags.directory, flags.html
+    if not directory.is_dir():
+        what = "it is a file; an audit takes a directory" if directory.exists() else "there is no such directory"
+        raise UsageError(f"audit {directory}: {what}")
+    recorded = audit.recorded_round(directory)
+    if flags.round and recorded not in (flags.round, None):
+        raise UsageError(f"--round {flags.round}: record.json says that the run is of {recorded}; leave the flag out")
+    if html and html.resolve().is_relative_to(directory.resolve()):
+        raise UsageError(f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name a file elsewhere")
+
+
+def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
+    content = page.render(directory, level, found, datetime.now().astimezone())
+    try:
+        if flags.html.exists() and not flags.html.read_bytes().startswith(page.BEGINNING.encode()):
+            raise UsageError(f"--html {flags.html}: it is there and no page of an audit; name another file, or remove it")
+        flags.html.write_bytes(content.encode(errors="backslashreplace"))
+    except OSError as e:
+        raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
+    output.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")

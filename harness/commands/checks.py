@@ -1,0 +1,17 @@
+"""Checks as a command ends with them: shown, and turned into its exit code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compliance.findings import verdict
+from harness import output
+
+
+def show(found: list[Any], flags: Any) -> int:
+    """Print the checks as the flags ask for. → 0 where all hold, else 1."""
+    if flags.json:
+        output.document({"checks": [c.as_json() for c in found]})
+    else:
+        output.checks(found, flags.quiet)
+    return 0 if verdict.holds(found) else 1
