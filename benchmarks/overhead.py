@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.table import SCENARIOS
 from scenarios.worker import __main__ as worker
 from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import Heartbeat
@@ -163,7 +164,7 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     """How many samples were answered."""
     from scenarios.worker import loadgen
 
-    scenario, answered = worker.importlib.import_module(worker.SCENARIOS[job.scenario]), loadgen.Answered()
+    scenario, answered = SCENARIOS[job.scenario].load(), loadgen.Answered()
     respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), answered)
     issue, flush = scenario.callbacks(sut, qsl, respond, job)
     _run(job, qsl, issue, flush, sample_ns)
@@ -174,7 +175,7 @@ def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], Non
     """The same settings whoever calls: those of the harness."""
     from scenarios.worker import loadgen
 
-    scenario = worker.importlib.import_module(worker.SCENARIOS[job.scenario])
+    scenario = SCENARIOS[job.scenario].load()
     calibration = {"fastest_sample_ns": sample_ns, "median_sample_ns": sample_ns}
     loadgen.write_user_conf(job, loadgen.settings(job, scenario.user_conf(job, calibration, in_flight=1)))
     loadgen.run(job, qsl, issue, flush, trace=False)
@@ -220,7 +221,7 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
         alone.append(us["alone"])
         ours.append(us["harness"])
         cost.append(us["harness"] - us["alone"] - bare)
-    unit = "query" if scenario == "SingleStream" else "sample"
+    unit = "query" if SCENARIOS[scenario].one_sample_a_query else "sample"
     figures = " | ".join(_spread(values, "µs") for values in (alone, ours, cost))
     return f"| {scenario}, batch {batch} | {figures} a {unit} | ≤ {_BUDGET_US[scenario]:g} µs |"
 
@@ -268,7 +269,7 @@ def _rate(folder: Path, scenario: str) -> float:
     """Queries or samples a second of the whole test, LoadGen's own time between two queries included."""
     from compliance import logs
 
-    key = "result_samples_per_second" if scenario == "Offline" else "result_qps_with_loadgen_overhead"
+    key = "result_samples_per_second" if SCENARIOS[scenario].one_query else "result_qps_with_loadgen_overhead"
     return float(logs.read_detail(folder / "mlperf_log_detail.txt").get(key))
 
 

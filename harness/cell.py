@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-SCENARIOS = ("Offline", "SingleStream")
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 PRECISIONS = ("float32", "tf32", "bfloat16")

@@ -18,6 +18,7 @@ from rich.text import Text
 from compliance.findings.check import Check, Outcome, plain
 from compliance.findings.verdict import Audit
 from harness.cell import Result, Status
+from scenarios.table import SCENARIOS
 from scenarios.worker.heartbeat import Beat
 
 _ESTIMATES = {
@@ -162,12 +163,12 @@ def speed(found: Result) -> str:
 
 def measured(found: Result) -> str:
     """What the figure rests on."""
-    m, batch = found.measured, found.cell.batch_size
-    batches = f" in {counted(m['batches'], 'batch')} of {batch}" if found.cell.scenario == "Offline" else ""
+    m, batch, scenario = found.measured, found.cell.batch_size, SCENARIOS[found.cell.scenario]
+    batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
     padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
     told = [f"{m['samples']:,} samples{batches}{padding}"]
     if "passes" in m:
-        whole = found.cell.scenario == "Offline" or float(m["passes"]).is_integer()
+        whole = scenario.one_query or float(m["passes"]).is_integer()
         over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
         lengths = f" of {found.cell.seq_len} tokens" if found.cell.seq_len else ""
         told.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")

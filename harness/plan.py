@@ -13,6 +13,7 @@ from harness.execution import machine
 from harness.execution.environments import LOCKS
 from harness.inputs import dataset, models, user_weights
 from harness.inputs.models import Model, Size
+from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry
@@ -157,9 +158,10 @@ def resolve(
     if precision not in spec.precisions:
         raise UsageError(f"--precision {precision}: {sut} computes in {' or '.join(spec.precisions)}")
     if batch_size is None:
-        batch_size = chosen.batch_size[scenario]
-    elif scenario == "SingleStream" and batch_size != 1:
-        raise UsageError(f"--batch-size {batch_size}: SingleStream issues one sample a query; leave --batch-size out, or use Offline")
+        batch_size = chosen.batch_size.get(scenario, 1)
+    elif SCENARIOS[scenario].one_sample_a_query and batch_size != 1:
+        others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
+        raise UsageError(f"--batch-size {batch_size}: {scenario} issues one sample a query; leave --batch-size out, or use {others}")
     if batch_size < 1:
         raise UsageError(f"--batch-size {batch_size}: at least 1")
     _check_load_seconds(load_seconds, mode)

@@ -17,6 +17,7 @@ from harness.cell import Cell, Metric, Result, Status
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import submission
+from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
 
 _LATENCIES = {
@@ -169,12 +170,11 @@ def _loadgen_verdict(detail: logs.Detail) -> str:
 
 
 def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
-    if scenario == "Offline":
-        rate = detail.get("result_samples_per_second")
-        return None if rate is None else Metric("samples_per_second", float(rate), "samples/s", True)
-    for key, estimate in (("early_stopping_latency_ss", "early stopping"), ("result_90.00_percentile_latency_ns", "percentile")):
-        if value := detail.get(key):  # LoadGen writes 0 where there are too few queries for its estimate
-            return Metric("latency_p90", value / 1e6, "ms", False, estimate)
+    figure = SCENARIOS[scenario].figure
+    for key, estimate in figure.estimates.items():
+        value = detail.get(key)
+        if value or (value == 0 and figure.higher_is_better):  # LoadGen writes a latency of 0 where it has too few queries for its estimate
+            return Metric(figure.name, value / figure.divisor, figure.unit, figure.higher_is_better, estimate)
     return None
 
 
@@ -184,7 +184,7 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outc
     found = {
         f"latency_{name}_ms": detail.get(key) / 1e6
         for name, key in _LATENCIES.items()
-        if record["cell"]["scenario"] != "Offline" and detail.get(key) is not None
+        if not SCENARIOS[record["cell"]["scenario"]].one_query and detail.get(key) is not None
     }
     if rate:
         measured = _measured(detail, record, performance)

@@ -8,10 +8,11 @@ from typing import Any
 
 from compliance.rules import CURRENT
 from harness import output
-from harness.cell import MODES, PRECISIONS, SCENARIOS
+from harness.cell import MODES, PRECISIONS
 from harness.commands.flags import Parser, add_common
 from harness.execution.environments import made_for
 from harness.inputs import models
+from scenarios.table import SCENARIOS
 from sut.registry import ALIASES, SUTS
 
 
@@ -75,7 +76,7 @@ def show(found: dict[str, Any]) -> None:
     )
     output.table(
         "Models",
-        ("name", "family", "task", "size", "parameters", "precision", "batch Offline / SingleStream", "what it is"),
+        ("name", "family", "task", "size", "parameters", "precision", f"batch {' / '.join(SCENARIOS)}", "what it is"),
         (
             [
                 m["name"],
@@ -84,7 +85,7 @@ def show(found: dict[str, Any]) -> None:
                 s["name"],
                 _millions(s["parameters"]),
                 s["precision"],
-                f"{s['batch_size']['Offline']} / {s['batch_size']['SingleStream']}",
+                " / ".join(str(s["batch_size"].get(scenario, 1)) for scenario in SCENARIOS),
                 s["summary"],
             ]
             for m in found["models"]

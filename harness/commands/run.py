@@ -7,10 +7,11 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cell import END_TOKENS, MODES, PRECISIONS, SCENARIOS, SIZES
+from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES
 from harness.commands.flags import Parser, add_common, did_you_mean, known_name, model_names, sut_name
 from harness.errors import UsageError
 from harness.execution.environments import ROOT, is_made
+from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def run_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--sut", required=True, action=_Once, help="framework + backend + execution, such as keras3-jax (see list)")
-    add("--scenario", required=True, action=_Once, help="Offline (throughput) or SingleStream (latency)")
+    add("--scenario", required=True, action=_Once, help=" or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()))
     add("--model", required=True, action=_Once, help="bert, gemma, mistral (see list)")
     add(
         "--mode",
@@ -99,7 +100,7 @@ def run_parser() -> argparse.ArgumentParser:
     )
     add("--size", help="tiny, base or full; default: full on an accelerator that holds it, else tiny")
     add("--precision", help="float32, tf32 or bfloat16; default: the size's")
-    add("--batch-size", type=int, metavar="N", help="samples a step in Offline; default: the size's")
+    add("--batch-size", type=int, metavar="N", help=f"samples a step in {_batched()}; default: the size's")
     add(
         "--seq-len",
         type=int,
@@ -128,6 +129,11 @@ def run_parser() -> argparse.ArgumentParser:
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
     add_common(parser)
     return parser
+
+
+def _batched() -> str:
+    """The scenarios whose batches may be larger than one."""
+    return " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
 
 
 def submitter_name(name: str) -> str:

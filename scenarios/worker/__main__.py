@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import importlib
 import importlib.metadata
 import os
 import resource
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.table import SCENARIOS
 from scenarios.worker import counters, disturbance, preflight, reference, teacher_forcing
 from scenarios.worker import job as jobs
 from scenarios.worker.answers import pack
@@ -31,8 +31,6 @@ from scenarios.worker.job import Job, Outcome
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference, Unsupported
 from sut.registry import load_module
-
-SCENARIOS = {"Offline": "scenarios.offline", "SingleStream": "scenarios.single_stream"}
 
 _clock = time.perf_counter_ns
 _WINDOWS = 5
@@ -134,7 +132,7 @@ def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> int:
 def _test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
     from scenarios.worker import loadgen  # a reference needs no LoadGen
 
-    scenario = importlib.import_module(SCENARIOS[job.scenario])
+    scenario = SCENARIOS[job.scenario].load()
     qsl = Qsl(job.inputs, sut.prepare)
     calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, loadgen.Answered(), dry=True), beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))

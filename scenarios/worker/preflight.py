@@ -1,7 +1,7 @@
 """What a test is going to cost, from its calibration; refuses what cannot end well. Pure but for `check_machine`.
 
-Costs a sample were measured on LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of memory; in the trace 280 B in Offline and 1 KB in
-SingleStream; in the accuracy log twice the payload and about 70 B.
+Costs a sample were measured on LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of memory; in the accuracy log twice the payload and
+about 70 B. What a sample costs in the trace is the scenario's (`scenarios.table`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from scenarios.table import SCENARIOS
 from scenarios.worker.job import Job
 
-_MEMORY_BYTES, _TRACE_BYTES, _ACCURACY_ROW_BYTES = 300, {"Offline": 280}, 70
-_TRACE_BYTES_ELSEWHERE = 1024
+_MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
 _DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20
 
 
@@ -35,24 +35,14 @@ class Plan:
 
 
 def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Plan:
-    """LoadGen's own arithmetic (test_settings_internal.cc): Offline issues 1.1 × duration × target_qps samples, padded to whole sets
-    under equal issue; the others prepare queries for 2 × duration and stop at the later of duration and count.
+    """A performance test by LoadGen's own arithmetic.
 
     Args:
         settings: user.conf and, over it, audit.config.
     """
-    least, duration_s = int(settings["min_query_count"]), settings["min_duration"] / 1e3
-    whole, equal_issue = job.limits.performance_sample_count, bool(settings["sample_concatenate_permutation"])
-    if job.scenario == "Offline":
-        samples = prepared = max(least, int(1.1 * duration_s * settings["target_qps"]))
-        if equal_issue:
-            samples = prepared = -(-samples // whole) * whole
-    else:
-        prepared = max(least, int(2 * duration_s * 1e3 / settings["target_latency"]))
-        samples = max(least, int(duration_s * 1e9 / sample_ns) + 1)
-        if equal_issue:
-            samples = prepared = (prepared // whole + 1) * whole
-    trace_bytes = samples * _TRACE_BYTES.get(job.scenario, _TRACE_BYTES_ELSEWHERE)
+    scenario = SCENARIOS[job.scenario]
+    samples, prepared = scenario.counts(settings, job.limits.performance_sample_count, sample_ns)
+    trace_bytes = samples * scenario.trace_bytes_a_sample
     trace = trace_bytes <= job.limits.trace_bytes
     log_bytes = (trace_bytes if trace else 0) + (1 << 20)
     return Plan(samples, _batches(samples, job), samples * sample_ns / 1e9, prepared * _MEMORY_BYTES, log_bytes, trace)

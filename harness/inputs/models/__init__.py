@@ -49,7 +49,7 @@ class Size:
     """Attributes:
     summary: its dimensions in one line.
     precision: the default, and the precision of the stored file.
-    batch_size: default of each scenario.
+    batch_size: default of each scenario; 1 of those it does not name.
     sequence_length: predict; 0 else. prompt_length, new_tokens: generate; 0 else.
     config: exactly what stands in the checkpoint's config.json.
     tensors: the checkpoint, in file order.

@@ -1,0 +1,118 @@
+"""The scenarios, as one literal dict. The worker, the plan, the figures and the flags read it; it needs the standard library alone.
+
+A new scenario is a file beside this one and an entry here. compliance/ keeps tables of its own on purpose: it must not believe what it
+judges.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import NamedTuple
+
+
+class Counts(NamedTuple):
+    """Samples LoadGen is going to issue, and samples it prepares memory for."""
+
+    issued: int
+    prepared: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """The one number LoadGen gives for a scenario, and how a result states it.
+
+    Attributes:
+        name, unit: those of result.json.
+        higher_is_better: whether more of it is faster.
+        estimates: key of LoadGen's detail log → how that number was come by; the first key with a value counts.
+        divisor: LoadGen's value over this is in `unit`.
+    """
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    estimates: Mapping[str, str]
+    divisor: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What is known of a scenario without running it.
+
+    Attributes:
+        name: LoadGen's own.
+        module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`, `drive(issue, indices)` and
+            `callbacks(sut, qsl, respond, job, started)`.
+        measures: one word for the flag's help.
+        figure: its number.
+        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) → what LoadGen's arithmetic makes of them.
+        trace_bytes_a_sample: of LoadGen's trace, measured on LoadGen 6.0.17.
+        one_query: all samples come in one query, pass after pass; other scenarios draw theirs, and each query has a latency.
+        one_sample_a_query: batches are of one.
+    """
+
+    name: str
+    module: str
+    measures: str
+    figure: Figure
+    counts: Callable[[Mapping[str, float], int, float], Counts]
+    trace_bytes_a_sample: int
+    one_query: bool
+    one_sample_a_query: bool
+
+    def load(self) -> ModuleType:
+        return importlib.import_module(self.module)
+
+
+def all_at_once(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+    """1.1 × duration × target_qps samples, under equal issue filled up to whole passes (test_settings_internal.cc)."""
+    samples = max(int(conf["min_query_count"]), int(1.1 * (conf["min_duration"] / 1e3) * conf["target_qps"]))
+    if conf["sample_concatenate_permutation"]:
+        samples = -(-samples // one_pass) * one_pass
+    return Counts(samples, samples)
+
+
+def one_after_the_other(conf: Mapping[str, float], one_pass: int, sample_ns: float) -> Counts:
+    """Queries are prepared for 2 × duration, and the test stops at the later of duration and count (test_settings_internal.cc).
+
+    Under equal issue all that is prepared is issued, in whole passes.
+    """
+    least, duration_s = int(conf["min_query_count"]), conf["min_duration"] / 1e3
+    prepared = max(least, int(2 * duration_s * 1e3 / conf["target_latency"]))
+    issued = max(least, int(duration_s * 1e9 / sample_ns) + 1)
+    if conf["sample_concatenate_permutation"]:
+        issued = prepared = (prepared // one_pass + 1) * one_pass
+    return Counts(issued, prepared)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "Offline": Scenario(
+        name="Offline",
+        module="scenarios.offline",
+        measures="throughput",
+        figure=Figure(name="samples_per_second", unit="samples/s", higher_is_better=True, estimates={"result_samples_per_second": "mean"}),
+        counts=all_at_once,
+        trace_bytes_a_sample=280,
+        one_query=True,
+        one_sample_a_query=False,
+    ),
+    "SingleStream": Scenario(
+        name="SingleStream",
+        module="scenarios.single_stream",
+        measures="latency",
+        figure=Figure(
+            name="latency_p90",
+            unit="ms",
+            higher_is_better=False,
+            estimates={"early_stopping_latency_ss": "early stopping", "result_90.00_percentile_latency_ns": "percentile"},
+            divisor=1e6,
+        ),
+        counts=one_after_the_other,
+        trace_bytes_a_sample=1024,
+        one_query=False,
+        one_sample_a_query=True,
+    ),
+}

@@ -1,0 +1,77 @@
+"""The table of scenarios is all that the worker, the plan, the figures and the flags know of one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compliance import logs, rules
+from harness import output, plan, result
+from harness.cell import Cell, Metric, Result, Status
+from harness.commands import run as run_command
+from harness.errors import UsageError
+from harness.execution.environments import ROOT
+from harness.execution.process import read_outcome
+from scenarios import table
+from scenarios.worker.job import write_json
+from tests import mock_job
+from tests.harness.test_run import request
+from tests.scenarios import multi_stream
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setitem(table.SCENARIOS, "MultiStream", multi_stream.ENTRY)
+
+
+def test_every_file_beside_the_table_is_an_entry_of_it_and_has_what_a_scenario_needs():
+    files = {f"scenarios.{path.stem}" for path in Path(table.__file__).parent.glob("*.py")} - {"scenarios.__init__", "scenarios.table"}
+    assert {entry.module for entry in table.SCENARIOS.values()} == files
+    for name, entry in table.SCENARIOS.items():
+        module = entry.load()
+        assert name == entry.name
+        assert all(hasattr(module, function) for function in ("user_conf", "least", "callbacks", "drive"))
+
+
+def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
+    scenarios = rules.load().scenarios
+    for name, entry in table.SCENARIOS.items():
+        assert entry.figure.higher_is_better == scenarios[name].metric.higher_is_better
+        assert scenarios[name].metric.key in entry.figure.estimates
+
+
+def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp_path):
+    job = mock_job.make(tmp_path, scenario="MultiStream", batch=8)
+    write_json(job.log_dir / "job.json", job)
+    command = [sys.executable, "-m", "tests.scenarios.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    outcome = read_outcome(job.log_dir)
+    assert outcome is not None and (outcome.status, outcome.reason) == ("ok", "")
+    assert outcome.answered["samples"] % 8 == 0
+    detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
+    assert detail.get("effective_scenario") == "MultiStream"
+    metric = result._metric(detail, "MultiStream")
+    assert (metric.name, metric.unit, metric.higher_is_better, metric.estimate) == ("latency_p99", "ms", False, "percentile")
+    assert metric.value == pytest.approx(1.0, rel=0.9)  # the mock's millisecond for a batch of eight
+
+
+def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path):
+    assert "MultiStream (latency of eight samples)" in " ".join(run_command.run_parser().format_help().split())
+    asked = request(tmp_path, scenario="MultiStream", batch_size=8)
+    assert (asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == ("MultiStream", 8, 1)
+    assert request(tmp_path, scenario="MultiStream").batch_size == 1  # the model's data do not name it
+    with pytest.raises(UsageError, match="SingleStream issues one sample a query; leave --batch-size out, or use Offline or MultiStream"):
+        request(tmp_path, scenario="SingleStream", batch_size=8)
+
+
+def test_what_a_result_prints_follows_the_table(registered):
+    def printed(scenario):
+        cell = Cell("mock", "bert", "tiny", "predict", scenario, "float32", 8, "cpu")
+        measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
+        return output.measured(Result(cell, "quick", "v6.1", "", Status.OK, measured=measured, metric=Metric("m", 1.0, "ms", False)))
+
+    assert printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
+    assert printed("Offline") == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"
+    assert plan.SCENARIOS is table.SCENARIOS
