@@ -204,17 +204,38 @@ def main(arguments: list[str]) -> int:
 def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
     scratch.mkdir()
     np.savez(scratch / "inputs.npz", input_ids=np.ones((_QSL, 32), np.int32), attention_mask=np.ones((_QSL, 32), np.int32))
-    workload = Workload("nothing", "predict", {}, scratch, "float32", batch, "cpu", None, "eager")
-    limits = Limits(1, _QUERIES[scenario], _QSL)
+    workload = Workload(
+        model="nothing",
+        task="predict",
+        config={},
+        checkpoint=scratch,
+        precision="float32",
+        batch_size=batch,
+        device="cpu",
+        backend=None,
+        execution="eager",
+    )
+    limits = Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL)
     alone, ours, cost = [], [], []
     for turn in range(rounds):
         us, bare = {}, 0.0
         for kind in ("alone", "harness") if turn % 2 else ("harness", "alone"):
             folder = scratch / f"{kind}-{turn}"
             job = Job(
-                "nothing", "none", workload, scenario, "performance", "nothing-tiny", ("logits",), scratch / "inputs.npz",
-                scratch / "inputs.npz", 1, limits, folder, folder / "no-audit.config",
-            )  # fmt: skip
+                sut="nothing",
+                family="none",
+                workload=workload,
+                scenario=scenario,
+                test="performance",
+                benchmark="nothing-tiny",
+                answer=("logits",),
+                inputs=scratch / "inputs.npz",
+                synthetic=scratch / "inputs.npz",
+                warmup_rows=1,
+                limits=limits,
+                log_dir=folder,
+                audit_config=folder / "no-audit.config",
+            )
             told = _child(kind, job, Path(sys.executable), {})
             us[kind] = 1e6 / _rate(folder, scenario)
             bare = told.get("bare_us", bare)

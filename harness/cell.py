@@ -28,7 +28,7 @@ FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
 """The same command measures anew after these; after the others it goes on with the same attempt."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cell:
     """Everything that may change the figure. Two runs of equal cells may be compared.
 

@@ -43,7 +43,7 @@ _OFFICIAL = _Pace(20.0, 1.15, 256 << 20)
 _PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _OFFICIAL}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """One cell as asked for, before its weights and inputs are known by digest."""
 
@@ -169,27 +169,27 @@ def resolve(
     end_tokens, why_end = _end_tokens(eos, known, own, dataset_file)
     reasons += why_end
     return Request(
-        sut,
-        known,
-        chosen,
-        scenario,
-        mode,
-        precision,
-        batch_size,
-        device,
-        rules.load(rules.CURRENT),
-        out,
-        cache,
-        submitter,
-        command,
-        _LOAD_SECONDS if load_seconds is None else load_seconds,
-        seq_len,
-        end_tokens,
-        dataset_file,
-        python,
-        options,
-        own,
-        tuple(reasons),
+        sut=sut,
+        model=known,
+        size=chosen,
+        scenario=scenario,
+        mode=mode,
+        precision=precision,
+        batch_size=batch_size,
+        device=device,
+        rules=rules.load(rules.CURRENT),
+        out=out,
+        cache=cache,
+        submitter=submitter,
+        command=command,
+        load_seconds=_LOAD_SECONDS if load_seconds is None else load_seconds,
+        seq_len=seq_len,
+        end_tokens=end_tokens,
+        dataset=dataset_file,
+        python=python,
+        options=options,
+        weights=own,
+        reasons=tuple(reasons),
     )
 
 

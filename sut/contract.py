@@ -17,7 +17,7 @@ class Unsupported(Exception):
     """Raised by `load`: this SUT cannot run this workload; the message is the reason in the table."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Workload:
     """All a SUT may know. No scenario, no test: it cannot behave differently in an accuracy run.
 

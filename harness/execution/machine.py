@@ -20,7 +20,7 @@ from harness.execution.environments import ROOT
 from scenarios.worker import counters
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Accelerator:
     """None: the driver does not tell. `processes`: that hold memory of it; `cuda`: the newest CUDA the driver serves."""
 
@@ -64,17 +64,17 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
     persistence = told(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
     held_by = told(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return Accelerator(
-        _text(nvml.nvmlDeviceGetName(handle)),
-        int(memory.total) if memory else psutil.virtual_memory().total,
-        _text(nvml.nvmlSystemGetDriverVersion()),
-        cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
-        int(memory.used) if memory else None,
-        told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        power_mw and power_mw / 1000,
-        None if persistence is None else bool(persistence),
-        None if mig is None else bool(mig),
-        None if held_by is None else len(held_by),
+        name=_text(nvml.nvmlDeviceGetName(handle)),
+        memory_bytes=int(memory.total) if memory else psutil.virtual_memory().total,
+        driver=_text(nvml.nvmlSystemGetDriverVersion()),
+        cuda=cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
+        used_memory_bytes=int(memory.used) if memory else None,
+        sm_mhz=told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_most_mhz=told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        power_limit_w=power_mw and power_mw / 1000,
+        persistence=None if persistence is None else bool(persistence),
+        mig=None if mig is None else bool(mig),
+        processes=None if held_by is None else len(held_by),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sut.contract import Workload
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """LoadGen's settings of one test, resolved by the parent from compliance/rules/<round>.toml and --mode.
 
@@ -42,7 +42,7 @@ class Limits:
         return self.planned_ms > 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """One LoadGen test, or the making of a reference, in one process.
 

@@ -294,7 +294,10 @@ def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> No
     for mode, most in own.trace_bytes.items():
         fits = most // own.trace_sample_bytes[scenario]
         for count, written in ((fits, True), (fits + 1, False)):
-            job = replace(mock_job.make(tmp_path / f"{mode}-{count}", scenario=scenario), limits=Limits(1, count, 1, trace_bytes=most))
+            job = replace(
+                mock_job.make(tmp_path / f"{mode}-{count}", scenario=scenario),
+                limits=Limits(min_duration_ms=1, min_query_count=count, performance_sample_count=1, trace_bytes=most),
+            )
             settings = loadgen.settings(job, {"target_qps": 1.0, "target_latency": 1e9})
             planned = preflight.performance(job, settings, 1e12)
             assert planned.trace is written, mode

@@ -73,7 +73,7 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tm
 
 
 def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
     monkeypatch.setattr(plan, "LOCKS", tmp_path)
     asked = request(tmp_path, sut="keras3-jax", model="mistral")
     assert (asked.device, asked.size.name) == ("cpu", "tiny")
@@ -98,7 +98,7 @@ def test_the_variables_that_change_figures_are_recorded_and_no_others(monkeypatc
 
 @pytest.mark.parametrize("sut", [name for name, spec in SUTS.items() if "cuda" in spec.devices])
 def test_an_accelerator_is_used_where_there_is_one(tmp_path, monkeypatch, sut):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(80e9), "1")])
+    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
     asked = request(tmp_path, sut=sut, model="mistral")
     assert (asked.device, asked.size.name, asked.precision) == ("cuda", "full", "bfloat16")
 
@@ -188,7 +188,9 @@ def test_a_disk_without_room_for_the_run_is_said_by_the_command(tmp_path, monkey
 
 @pytest.mark.parametrize(("gpus", "size"), [([], "tiny"), ([80e9], "full"), ([8e9], "tiny")])
 def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkeypatch, gpus, size):
-    monkeypatch.setattr(plan.machine, "accelerators", lambda: [plan.machine.Accelerator("A", int(b), "1") for b in gpus])
+    monkeypatch.setattr(
+        plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(b), driver="1") for b in gpus]
+    )
     asked = request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3"))
     assert asked.size.name == size
     assert any(reason.startswith(f"size {size}: ") for reason in asked.reasons)

@@ -68,7 +68,9 @@ def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path)
 
 def test_what_a_result_prints_follows_the_table(registered):
     def printed(scenario):
-        cell = Cell("mock", "bert", "tiny", "predict", scenario, "float32", 8, "cpu")
+        cell = Cell(
+            sut="mock", model="bert", size="tiny", task="predict", scenario=scenario, precision="float32", batch_size=8, device="cpu"
+        )
         measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
         return output.measured(Result(cell, "quick", "v6.1", "", Status.OK, measured=measured, metric=Metric("m", 1.0, "ms", False)))
 

@@ -65,7 +65,15 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
     np.savez(out / "inputs.npz", **inputs(model, size))
     config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [3, 5, 9], "new_token_buckets": [8, 45]}
     workload = Workload(
-        model.name, model.task, config, checkpoint.ensure(model, size, root).path, "float32", ROWS, "cpu", spec.backend, spec.execution
+        model=model.name,
+        task=model.task,
+        config=config,
+        checkpoint=checkpoint.ensure(model, size, root).path,
+        precision="float32",
+        batch_size=ROWS,
+        device="cpu",
+        backend=spec.backend,
+        execution=spec.execution,
     )
     reference = root / f"{model.name}.npz"
     told = {

@@ -58,7 +58,19 @@ def _workload(name: str, out: Path) -> dict[str, Any]:
     size = model.sizes["tiny"]
     config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [9], "new_token_buckets": [6]}
     folder = checkpoint.ensure(model, size, out).path
-    workload = asdict(Workload(name, model.task, config, folder, "float32", 3, "cpu", None, "compile"))
+    workload = asdict(
+        Workload(
+            model=name,
+            task=model.task,
+            config=config,
+            checkpoint=folder,
+            precision="float32",
+            batch_size=3,
+            device="cpu",
+            backend=None,
+            execution="compile",
+        )
+    )
     return {**workload, "checkpoint": str(folder)}
 
 

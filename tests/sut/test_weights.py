@@ -75,7 +75,17 @@ def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> 
     swapped = user_weights.look(swap(saved / name, SWAPPED[name], root / f"{sut}-{name}-swapped"), model)
     np.savez(out / "inputs.npz", **inputs(model, whole.size))
     config = {"model": dict(whole.size.config), "classes": dict(model.classes), "prompt_buckets": [5], "new_token_buckets": [45]}
-    workload = Workload(model.name, model.task, config, Path(), "float32", ROWS, "cpu", spec.backend, spec.execution)
+    workload = Workload(
+        model=model.name,
+        task=model.task,
+        config=config,
+        checkpoint=Path(),
+        precision="float32",
+        batch_size=ROWS,
+        device="cpu",
+        backend=spec.backend,
+        execution=spec.execution,
+    )
     told = {
         "sut": sut,
         "family": model.family,

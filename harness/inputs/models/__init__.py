@@ -97,7 +97,7 @@ class Own:
     adds: Mapping[str, bool] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """Attributes:
     family: which SUT file serves it (`bert`, `causal_lm`).
@@ -151,19 +151,19 @@ def load(name: str) -> Model:
     sizes = {key: _size(key, value, data["config"], weights) for key, value in data["size"].items()}
     answer = data["answer"]
     return Model(
-        name,
-        data["family"],
-        data["task"],
-        data["benchmark"],
-        data["classes"],
-        tuple(answer["keys"]),
-        answer["score"],
-        answer["tolerance"],
-        answer.get("logits_rows", 0),
-        sizes,
-        weights,
-        data["config"],
-        _own(data.get("own", {})),
+        name=name,
+        family=data["family"],
+        task=data["task"],
+        benchmark=data["benchmark"],
+        classes=data["classes"],
+        answer_keys=tuple(answer["keys"]),
+        score=answer["score"],
+        tolerance=answer["tolerance"],
+        logits_rows=answer.get("logits_rows", 0),
+        sizes=sizes,
+        weights=weights,
+        config=data["config"],
+        own=_own(data.get("own", {})),
     )
 
 
