@@ -29,12 +29,13 @@ from typing import Any
 import numpy as np
 
 from scenarios.table import SCENARIOS
-from scenarios.worker import __main__ as worker
 from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.warm_up import warm_up
 from sut.contract import Batch, Workload
+from sut.registry import load_module
 
 ROOT = Path(__file__).resolve().parent.parent
 _QSL = 1024
@@ -138,8 +139,8 @@ def _alone(job: Job) -> dict[str, float]:
 
 
 def _turns(job: Job) -> dict[str, float]:
-    sut = worker.load_module(job.sut, job.family).load(job.workload)
-    worker.warm_up(job, sut, Heartbeat(job.log_dir / "heartbeat"))
+    sut = load_module(job.sut, job.family).load(job.workload)
+    warm_up(job, sut, Heartbeat(job.log_dir / "heartbeat"))
     seconds = job.limits.min_duration_ms / 1e3
     _bare_rate(job, sut, seconds / 2)  # the first seconds of a process are its own
     before = _bare_rate(job, sut, seconds)

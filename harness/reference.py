@@ -122,6 +122,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         workload=workload,
         scenario=request.scenario,
         test="reference",
+        procedure="reference",
         benchmark=request.benchmark,
         answer=request.model.answer_keys,
         inputs=inputs.path,

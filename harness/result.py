@@ -50,8 +50,8 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     """Those a run of this mode has; of a submission the compliance tests too, which do not count in other modes."""
     job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
     if record["mode"] != "submission" or job is None:
-        return loadgen_run.TESTS
-    return (*loadgen_run.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
+        return jobs.TESTS
+    return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:

@@ -19,12 +19,12 @@ from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.environments import Environment
-from harness.execution.loadgen_run import TESTS, Reporter
+from harness.execution.loadgen_run import Reporter
 from harness.inputs import checkpoint, dataset
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
 from harness.tree import submission
-from scenarios.worker.job import Job, Outcome, write_json
+from scenarios.worker.job import PERFORMANCE, TESTS, Job, Outcome, write_json
 from sut.contract import Workload
 from sut.registry import SUTS
 
@@ -110,7 +110,7 @@ def _run_tests(
         if test not in TESTS:
             job = loadgen_run.compliance_job(test, job, request.rules, request.official)
         outcome = loadgen_run.run(job, environment.python, request.spec.process_env, reporter)
-        if request.mode == "quick" and test == "performance" and (rate := loadgen_run.too_short(log_dir, outcome)):
+        if request.mode == "quick" and test == PERFORMANCE and (rate := loadgen_run.too_short(log_dir, outcome)):
             reporter.say("performance: over sooner than LoadGen's least duration; measured once more, at the rate that it showed")
             rundir.set_aside(log_dir)
             outcome = loadgen_run.run(replace(job, calibration=rate), environment.python, request.spec.process_env, reporter)
@@ -118,11 +118,11 @@ def _run_tests(
             rundir.release_reserve(directory)
             write_json(log_dir / "outcome.json", outcome)
             break
-        if test == "performance":
+        if test == PERFORMANCE:
             job = replace(job, calibration=outcome.calibration)
             _tell_the_rest(request, job, outcome, reporter)
         record["environment"]["versions"] = dict(outcome.versions)
-        if (trace := loadgen_run.compressed_trace(log_dir)) and test == "performance":
+        if (trace := loadgen_run.compressed_trace(log_dir)) and test == PERFORMANCE:
             record["digests"]["trace"] = trace
         write_json(directory / "record.json", record)
     return outcome

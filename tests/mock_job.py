@@ -50,6 +50,7 @@ def make(
         workload=workload,
         scenario=scenario,
         test=test,
+        procedure="reference" if test == "reference" else "loadgen",
         benchmark="mock-tiny",
         answer=("logits",) if task == "predict" else ("tokens",),
         inputs=directory / "inputs.npz",

@@ -26,7 +26,7 @@ from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
 from harness.output import duration, near
 from harness.tree import submission
-from scenarios.worker.job import Job, Outcome, read_job, write_json
+from scenarios.worker.job import TESTS, Job, Outcome, read_job, write_json
 from sut.registry import SUTS
 
 _OWN = " (--python)"
@@ -104,7 +104,7 @@ def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
     record, fault = files.attempt(files.json_object, directory / "record.json")
     if record is None:
         raise UsageError(f"comply {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
-    for test in loadgen_run.TESTS:
+    for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status

@@ -18,9 +18,6 @@ from harness.execution import process, rundir
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Outcome
 
-TESTS = ("performance", "accuracy")
-"""Of every cell; compliance tests come after them."""
-
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:
     """The compliance tests that say something of this workload."""

@@ -91,7 +91,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _post_mortem(job: Job, code: int, hung: Beat | None, oom_killed: bool) -> Outcome:
     """Why there is no outcome.json."""
-    where = f"in the {job.test} test" if job.test != "reference" else "making the reference"
+    where = f"in the {job.test} test" if job.procedure == "loadgen" else f"making the {job.test}"
     log = f"see {job.log_dir / 'worker.log'}"
     if hung:
         return Outcome("error", f"hung {where}, phase {hung.phase}: no progress after {hung.completed} in {hung.limit_s} s; ended; {log}")

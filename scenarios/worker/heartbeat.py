@@ -11,6 +11,8 @@ PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logit
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)
+# Loading and compiling have no heartbeat of their own: half an hour covers the slowest load seen (7 B parameters from a cold disk, XLA).
+LOAD_LIMIT_S = 1800
 
 
 class Beat(NamedTuple):
@@ -44,3 +46,8 @@ def read(path: Path) -> Beat | None:
     except (OSError, struct.error):
         return None
     return Beat(PHASES[phase], *rest)
+
+
+def hang_limit_s(slowest_batch_ns: float) -> float:
+    """Seconds without a completion after which a test counts as hung: 10 × the slowest calibrated batch + 60 s."""
+    return 10 * slowest_batch_ns / 1e9 + 60

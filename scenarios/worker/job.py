@@ -11,6 +11,9 @@ from typing import Any
 
 from sut.contract import Workload
 
+PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
+"""The LoadGen tests of every cell, in their order; compliance tests come after them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -44,10 +47,11 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One LoadGen test, or the making of a reference, in one process.
+    """What one worker process does: a LoadGen test, or the making of a reference.
 
     Attributes:
-        test: `performance`, `accuracy`, a compliance test (`TEST01`, …) or `reference` (answers without LoadGen).
+        test: one of TESTS or a compliance test (`TEST01`, …); of another procedure its name.
+        procedure: a name in `procedures.PROCEDURES`: `loadgen`, or `reference` (answers without LoadGen).
         benchmark: the name LoadGen's configuration look-up uses.
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.
@@ -77,6 +81,7 @@ class Job:
     calibration: Mapping[str, float] | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
+    procedure: str = "loadgen"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from scenarios.worker.answers import Payload
 from scenarios.worker.disturbance import Gaps
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.job import Job
+from scenarios.worker.job import ACCURACY, Job
 from scenarios.worker.qsl import Qsl
 
 
@@ -99,7 +99,7 @@ def run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None
     if code:
         raise ValueError(f"user.conf: LoadGen's return code {code}")
     settings.scenario = getattr(lg.TestScenario, job.scenario)
-    settings.mode = lg.TestMode.AccuracyOnly if job.test == "accuracy" else lg.TestMode.PerformanceOnly
+    settings.mode = lg.TestMode.AccuracyOnly if job.test == ACCURACY else lg.TestMode.PerformanceOnly
     log = lg.LogSettings()
     log.log_output.outdir = str(job.log_dir)
     log.enable_trace = trace

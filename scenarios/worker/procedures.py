@@ -1,0 +1,156 @@
+"""What a worker does with a loaded SUT: a test by LoadGen, or the reference. A job names its procedure."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from scenarios.table import SCENARIOS
+from scenarios.worker import counters, disturbance, preflight, reference, teacher_forcing
+from scenarios.worker import job as jobs
+from scenarios.worker.answers import pack
+from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
+from scenarios.worker.job import ACCURACY, PERFORMANCE, Job
+from scenarios.worker.qsl import Qsl
+from sut.contract import Inference
+
+Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
+"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the Outcome."""
+
+_clock = time.perf_counter_ns
+_WINDOWS = 5
+
+
+def find(name: str) -> Procedure:
+    """The procedure a job names. Raises ValueError with those there are."""
+    if name not in PROCEDURES:
+        raise ValueError(f"there is no procedure {name!r}; there are {', '.join(PROCEDURES)}")
+    return PROCEDURES[name]
+
+
+def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Calibrate, run one LoadGen test into job.log_dir, and tell what it cost."""
+    from scenarios.worker import loadgen  # a reference needs no LoadGen
+
+    scenario = SCENARIOS[job.scenario].load()
+    qsl = Qsl(job.inputs, sut.prepare)
+    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, loadgen.Answered(), dry=True), beat, slowest_ns)
+    settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
+    plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
+    jobs.write_json(job.log_dir / "plan.json", plan)
+    if job.test == PERFORMANCE:
+        preflight.check_time(plan, job, scenario.least(job))
+    preflight.check_machine(plan, job.log_dir)
+    answered, gaps = loadgen.Answered(), disturbance.Gaps(calibration["slowest_batch_ns"])
+    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered, gaps), job, gaps.start)
+    loadgen.write_user_conf(job, settings)
+    loadgen.write_audit_config(job)
+    before = sut.evidence()
+    beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
+    counted, quiet = counters.read(job.workload.device), disturbance.read()
+    monotonic_ns, start = time.monotonic_ns(), _clock()
+    loadgen.run(job, qsl, issue, flush, plan.trace)
+    test_ns = _clock() - start
+    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, gaps)
+    energy = counters.between(counted, counters.read(job.workload.device))
+    after = sut.evidence()
+    if job.test == ACCURACY and job.logits_rows and job.reference:
+        _write_forced_logits(job, sut, beat)
+    return {
+        "calibration": calibration,
+        "plan": dataclasses.asdict(plan),
+        "test_start_ns": monotonic_ns,
+        "test_ns": test_ns,
+        "answered": dataclasses.asdict(answered),
+        "evidence_before": dataclasses.asdict(before),
+        "evidence_after": dataclasses.asdict(after),
+        "energy": dataclasses.asdict(energy),
+        "disturbance": dataclasses.asdict(disturbed),
+    }
+
+
+def calibrate(
+    job: Job, sut: Inference, scenario: Any, respond: Callable[..., None], beat: Heartbeat, slowest_ns: float
+) -> dict[str, float]:
+    """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
+
+    Windows grow until one lasts a tenth of calibration_seconds, then four more of that size. The first is dropped where there are others.
+    """
+    synthetic = Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+    synthetic.load(range(synthetic.count))
+    beat.enter("calibrate", hang_limit_s(slowest_ns))
+    issue, _ = scenario.callbacks(sut, synthetic, respond, job)
+    batch = job.workload.batch_size
+    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
+    samples, wanted_ns = max(2 if batch > 1 else 1, sut.in_flight) * batch, job.limits.calibration_seconds * 1e9
+    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
+    order = np.random.default_rng(0).permutation(synthetic.count)
+    windows: list[float] = []
+    issued = 0
+    began = _clock()
+    deadline = _clock() + wanted_ns
+    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
+        indices = order[(issued + np.arange(samples)) % synthetic.count].tolist()
+        issued += samples
+        start = _clock()
+        scenario.drive(issue, indices)
+        elapsed = _clock() - start
+        if elapsed < wanted_ns / _WINDOWS / 2:
+            samples, windows = samples * 2, []
+            deadline = _clock() + wanted_ns
+        else:
+            windows.append(elapsed / samples)
+    windows = windows[1:] or windows
+    return {
+        "fastest_sample_ns": min(windows),
+        "median_sample_ns": statistics.median(windows),
+        "slowest_batch_ns": max(max(windows) * batch, slowest_ns),
+        "windows": len(windows),
+        "window_samples": samples,
+        "spent_ns": _clock() - began,
+    }
+
+
+def _plan(job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float) -> preflight.Plan:
+    if job.test != ACCURACY:
+        return preflight.performance(job, {**settings, **job.audit}, sample_ns)  # audit.config counts over user.conf
+    synthetic = Qsl(job.synthetic, sut.prepare)
+    longest = job.warmup_rows - 1  # the warm-up rows ascend
+    synthetic.load([longest])
+    rows, _ = pack(sut.to_host(sut.predict(synthetic.batch([longest], job.workload.batch_size))), job.answer)
+    return preflight.accuracy(job, qsl.count, rows.nbytes // len(rows), sample_ns)
+
+
+def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """Answer every input without LoadGen, and write reference.npz."""
+    qsl = Qsl(job.inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    size = job.workload.batch_size
+    batches = qsl.batches(size)
+    beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
+    start = _clock()
+    ends = job.workload.config.get("end_tokens", ())
+    reference.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
+    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
+
+
+def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
+    """On the reference's own answers, after the test and after its evidence: this may compile a graph of its own."""
+    beat.enter("teacher-forced logits", LOAD_LIMIT_S)
+    rows = slice(0, job.logits_rows)
+    with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
+        logits = teacher_forcing.forced_logits(
+            sut,
+            {k: inputs[k][rows] for k in ("input_ids", "prompt_length")},
+            {"tokens": reference["tokens"][rows]},
+            job.workload.batch_size,
+        )
+    np.save(job.log_dir / "logits.npy", logits)
+
+
+PROCEDURES: dict[str, Procedure] = {"loadgen": loadgen_test, "reference": make_reference}
