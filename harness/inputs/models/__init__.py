@@ -10,6 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.inputs.models import drawn
+from harness.inputs.models.drawn import Rule, Tensor
+
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
 
@@ -22,7 +25,7 @@ class Weight:
         name: the native library's name; `{layer}` stands for each of num_hidden_layers.
         shape: each axis a product of configuration keys ("num_attention_heads*head_dim").
         mean, std: of the normal distribution it is drawn from.
-        gain: if not None, std = gain / sqrt(last axis), which keeps a product's scale at every width.
+        gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
         residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
     """
 
@@ -32,16 +35,6 @@ class Weight:
     std: float = 0.0
     gain: float | None = None
     residual: bool = False
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """One tensor of a checkpoint: every dimension known."""
-
-    name: str
-    shape: tuple[int, ...]
-    mean: float
-    std: float
 
 
 @dataclass(frozen=True)
@@ -108,6 +101,7 @@ class Model:
     score: function of compliance.accuracy: `logits` or `tokens`.
     tolerance: precision → its named limits.
     logits_rows: rows whose teacher-forced logits are compared (generate).
+    weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
     config: what stands in every size's config.json.
     """
 
@@ -122,6 +116,7 @@ class Model:
     logits_rows: int
     sizes: Mapping[str, Size]
     weights: tuple[Weight, ...]
+    rules: tuple[Rule, ...]
     config: Mapping[str, Any]
     own: Own
 
@@ -143,12 +138,19 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Model:
-    """Raises KeyError for a name that is not in `names()`."""
+    """Raises KeyError for a name that is not in `names()`, and ValueError where its file contradicts itself."""
     if name not in names():
         raise KeyError(name)
     data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
-    weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data["weights"])
-    sizes = {key: _size(key, value, data["config"], weights) for key, value in data["size"].items()}
+    weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ()))
+    rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
+    if bool(weights) is bool(rules):
+        raise ValueError(f"{name}.toml: either [[weights]], a table of all tensors, or [[rules]], and not both")
+    sizes = {}
+    for key, value in data["size"].items():
+        config = {**data["config"], **value.pop("config")}
+        made = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
+        sizes[key] = Size(name=key, config=config, tensors=made, **value)
     answer = data["answer"]
     return Model(
         name=name,
@@ -162,6 +164,7 @@ def load(name: str) -> Model:
         logits_rows=answer.get("logits_rows", 0),
         sizes=sizes,
         weights=weights,
+        rules=rules,
         config=data["config"],
         own=_own(data.get("own", {})),
     )
@@ -172,11 +175,6 @@ def _own(data: Mapping[str, Any]) -> Own:
     return Own(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
 
 
-def _size(name: str, data: dict[str, Any], common: Mapping[str, Any], weights: Sequence[Weight]) -> Size:
-    config = {**common, **data.pop("config")}
-    return Size(name=name, config=config, tensors=_tensors(weights, config), **data)
-
-
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
     layers = range(config["num_hidden_layers"])
     return tuple(_tensor(w, n, config) for w in weights for n in (layers if "{layer}" in w.name else layers[:1]))
@@ -184,7 +182,7 @@ def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tens
 
 def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:
     shape = tuple(math.prod(int(config[key]) for key in axis.split("*")) for axis in weight.shape)
-    std = weight.std if weight.gain is None else weight.gain / math.sqrt(shape[-1])
+    std = weight.std if weight.gain is None else weight.gain / math.sqrt(drawn.fan_in(shape))
     if weight.residual:
         std /= math.sqrt(config["num_hidden_layers"])
-    return Tensor(weight.name.replace("{layer}", str(layer)), shape, weight.mean, std)
+    return Tensor(name=weight.name.replace("{layer}", str(layer)), shape=shape, mean=weight.mean, std=std)

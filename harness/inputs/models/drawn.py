@@ -1,0 +1,66 @@
+"""A checkpoint drawn by rules from the native library's own state dict: for models whose tensors no table should list by hand.
+
+The names and shapes are data, one JSON file for each size, made once by `python -m sut.native_torch.state_shapes`. The rules stand in the
+model's TOML: a pattern of tensor names, and how what matches is initialised.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """One tensor of a checkpoint, with every dimension known. Its values are drawn from a normal distribution of `mean` and `std`."""
+
+    name: str
+    shape: tuple[int, ...]
+    mean: float
+    std: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How the tensors that match a pattern are initialised.
+
+    Attributes:
+        pattern: of the whole name, with `*`, `?` and `[…]` as in a file name. The first rule that matches counts.
+        mean, std: of the normal distribution.
+        gain: if not None, std = gain / sqrt(fan-in), which keeps a product's or a convolution's scale at every width.
+    """
+
+    pattern: str
+    mean: float = 0.0
+    std: float = 0.0
+    gain: float | None = None
+
+
+def fan_in(shape: Sequence[int]) -> int:
+    """Inputs of one output: of a matrix [out, in] and a convolution [out, in, height, width] all axes but the first."""
+    return math.prod(shape[1:]) if len(shape) > 1 else shape[-1]
+
+
+def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple[Tensor, ...]:
+    """The checkpoint, in the order of `shapes`. Raises ValueError for a name no rule matches and for a rule that matches none."""
+    chosen = {name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None) for name in shapes}
+    if unmatched := [name for name, rule in chosen.items() if rule is None]:
+        raise ValueError(f"no rule matches {unmatched[0]} (and {len(unmatched) - 1} more): add one")
+    if idle := [rule.pattern for rule in rules if rule not in chosen.values()]:
+        raise ValueError(f"the rule {idle[0]!r} matches no tensor: remove or correct it")
+    return tuple(_tensor(name, tuple(shapes[name]), rule) for name, rule in chosen.items() if rule)
+
+
+def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
+    std = rule.std if rule.gain is None else rule.gain / math.sqrt(fan_in(shape))
+    return Tensor(name=name, shape=shape, mean=rule.mean, std=std)
+
+
+def shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Name → shape, from a file that the tool wrote."""
+    found = json.loads(path.read_text(encoding="utf-8"))["tensors"]
+    return {name: tuple(shape) for name, shape in found.items()}
