@@ -118,3 +118,14 @@ class Result:
     ranked: bool = False
     unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, found: Any) -> Result:
+        """A result as result.json holds it, of this version or an older one. Raises ValueError with one sentence for anything else."""
+        try:
+            values = dict(found)
+            values |= {"cell": Cell(**values["cell"]), "status": Status(values["status"])}
+            values["metric"] = values.get("metric") and Metric(**values["metric"])
+            return cls(**values | {name: tuple(values.get(name, ())) for name in ("levels", "unranked", "warnings")})
+        except (KeyError, TypeError, ValueError) as e:
+            raise ValueError(f"it is no result of this version of the harness: {e}") from None

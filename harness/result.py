@@ -33,8 +33,14 @@ _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
 _CAUSES = {"precision": "precision", "evidence": "evidence", "score": "accuracy"}
 
 
-def derive(directory: Path) -> Result:
-    """Of a directory with record.json. Raises OSError or ValueError where that is missing or no JSON."""
+def derive(directory: Path, score: submission.Score | None = None) -> Result:
+    """The result of a run directory, from its files alone.
+
+    Args:
+        score: the accuracy, where it has just been taken; None: it is taken from the logs.
+
+    Raises OSError or ValueError where record.json is missing or no JSON.
+    """
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     base: dict[str, Any] = {"cell": Cell(**record["cell"]), "mode": record["mode"], "round": record["round"], "directory": str(directory)}
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
@@ -43,7 +49,18 @@ def derive(directory: Path) -> Result:
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
             figures = _figures(directory, record, outcomes["performance"])
             return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **figures)
-    return _judged(directory, record, base, outcomes)
+    return _judged(directory, record, base, outcomes, submission.score(directory, record) if score is None else score)
+
+
+def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
+    """(every finished run below `root`, by path; result.json that cannot be read → why)."""
+    found, unread = [], {}
+    for path in sorted(root.rglob("result.json")):
+        try:
+            found.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
+        except (OSError, ValueError) as e:
+            unread[path] = str(e)
+    return found, unread
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
@@ -54,9 +71,8 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
-def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any]) -> Result:
+def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any], score: submission.Score) -> Result:
     figures = _figures(directory, record, outcomes["performance"])
-    score = submission.score(directory, record)
     disturbed, notes = _disturbed(figures["disturbance"])
     every = audit.every(directory, record["round"])
     checks = verdict.of_level(every, record["mode"])

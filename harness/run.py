@@ -76,11 +76,12 @@ def _measure(
 ) -> Result:
     (directory / "result.json").unlink(missing_ok=True)
     try:
+        score = None
         outcome = _run_tests(request, directory, record, job, known, environment, reporter)
         rundir.release_reserve(directory)
         if outcome.status == "ok":
-            submission.write(directory, request.rules, request.submitter)
-        found = result.derive(directory)
+            score = submission.write(directory, request.rules, request.submitter)
+        found = result.derive(directory, score)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

@@ -78,9 +78,9 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
             if outcome.status != "ok":
                 write_json(log_dir / "outcome.json", outcome)
             loadgen_run.compressed_trace(log_dir)
-        submission.write(directory, of, record.get("submitter") or _submitter(directory))
+        score = submission.write(directory, of, record.get("submitter") or _submitter(directory))
         (directory / "result.json").unlink(missing_ok=True)  # the earlier one is no witness against its successor
-        write_json(directory / "result.json", asdict(result.derive(directory)))
+        write_json(directory / "result.json", asdict(result.derive(directory, score)))
     return list(_checks(directory, record["mode"], of))
 
 

@@ -23,11 +23,15 @@ LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
 
 
-def write(directory: Path, rules: Rules, submitter: str) -> None:
-    """Needs both tests in raw/. A score that cannot be taken (no reference, a damaged log) leaves a sentence in accuracy.txt."""
+Score = accuracy.Accuracy | str
+"""How right the answers are, or a sentence where that cannot be told (no reference, a damaged log)."""
+
+
+def write(directory: Path, rules: Rules, submitter: str) -> Score:
+    """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt tells."""
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     cell, benchmark = record["cell"], record["benchmark"]
-    root = directory / "open" / submitter
+    root, found = directory / "open" / submitter, score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = system_id(record)
     scenario = root / "results" / system / benchmark["name"] / cell["scenario"]
@@ -35,8 +39,8 @@ def write(directory: Path, rules: Rules, submitter: str) -> None:
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
-    _write_accuracy(directory, record, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, score(directory, record))
+    _write_accuracy(directory, found, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, found)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
     (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
@@ -48,6 +52,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> None:
     if record["mode"] == "submission":
         _copy_source(source)
     (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
+    return found
 
 
 def _copy_source(target: Path) -> None:
@@ -59,7 +64,7 @@ def _copy_source(target: Path) -> None:
             shutil.copy(ROOT / name, target / name)
 
 
-def score(directory: Path, record: dict[str, Any]) -> accuracy.Accuracy | str:
+def score(directory: Path, record: dict[str, Any]) -> Score:
     """The accuracy of the whole log against the reference; a sentence where it cannot be told."""
     if not (directory / "reference.npz").exists():
         return str(record["accuracy"].get("reason") or "no reference")
@@ -73,10 +78,9 @@ def score(directory: Path, record: dict[str, Any]) -> accuracy.Accuracy | str:
             return f"not scored: {e}"
 
 
-def _write_accuracy(directory: Path, record: dict[str, Any], rules: Rules, target: Path) -> None:
+def _write_accuracy(directory: Path, found: Score, rules: Rules, target: Path) -> None:
     """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts it."""
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    found = score(directory, record)
     line = json.dumps({"accuracy": found}) if isinstance(found, str) else found.line()
     (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))

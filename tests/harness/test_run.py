@@ -256,3 +256,25 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     serious, notes = result._disturbed({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2})
     assert [text.split(":")[0] for text in serious] == ["no answer came for 4 of its 10 s (longest 4 s)"]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 0.2 processors"]
+
+
+def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
+    first = run.run(request(tmp_path / "a"), Reporter(), 0)
+    second = run.run(request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"), Reporter(), 0)
+    assert second.status == "unsupported"  # nothing was made: it has no directory
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c/result.json").write_text('{"cell": {"sut": "mock"}}')
+    (tmp_path / "c/d").mkdir()
+    (tmp_path / "c/d/result.json").write_text("[")
+    found, unread = result.find(tmp_path)
+    assert found == [first]
+    assert [path.parent.name for path in unread] == ["d", "c"]
+    assert unread[tmp_path / "c/result.json"].startswith("it is no result of this version of the harness: ")
+
+
+def test_a_result_of_before_it_told_what_it_rests_on_is_still_read(tmp_path, made_environment):
+    whole = dataclasses.asdict(run.run(request(tmp_path), Reporter(), 0))
+    older = {k: v for k, v in whole.items() if k not in ("measured", "disturbance", "unranked")}
+    older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"}
+    found = cell.Result.from_json(json.loads(json.dumps(older)))
+    assert (found.metric, found.measured, found.unranked) == (cell.Metric(**whole["metric"]), {}, ())
