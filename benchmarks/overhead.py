@@ -235,7 +235,6 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
                 warmup_rows=1,
                 limits=limits,
                 log_dir=folder,
-                audit_config=folder / "no-audit.config",
             )
             told = _child(kind, job, Path(sys.executable), {})
             us[kind] = 1e6 / _rate(folder, scenario)

@@ -11,8 +11,8 @@ import sys
 import traceback
 from typing import NoReturn
 
-from harness.commands.flags import did_you_mean
 from harness.errors import HarnessError, UsageError
+from harness.flags import did_you_mean
 
 COMMANDS = {
     "run": "harness.commands.run",

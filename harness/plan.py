@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from compliance import rules
+from harness.asked import Asked
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -47,31 +48,22 @@ _PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _
 class Request:
     """One cell as asked for, before its weights and inputs are known by digest."""
 
-    sut: str
+    asked: Asked
     model: Model
     size: Size
-    scenario: str
-    mode: str
     precision: str
     batch_size: int
     device: str
-    rules: rules.Rules
-    out: Path
-    cache: Path
-    submitter: str
-    command: str
     load_seconds: float
-    seq_len: int | None = None
+    rules: rules.Rules
+    options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
-    dataset: Path | None = None
-    python: Path | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
     weights: user_weights.Folder | None = None
     reasons: tuple[str, ...] = ()
 
     @property
     def spec(self) -> SutSpec:
-        return SUTS[self.sut]
+        return SUTS[self.asked.sut]
 
     @property
     def benchmark(self) -> str:
@@ -92,11 +84,11 @@ class Request:
     @property
     def samples(self) -> int:
         """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise."""
-        return _QUICK_SAMPLES if self.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
+        return _QUICK_SAMPLES if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
-        quick, scenario, pace = self.mode == "quick", self.rules.scenarios[self.scenario], _PACE[self.mode]
+        quick, scenario, pace = self.asked.mode == "quick", self.rules.scenarios[self.asked.scenario], _PACE[self.asked.mode]
         planned_ms = max(1, int(self.load_seconds * 1e3)) if quick else 0
         return Limits(
             min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms,
@@ -111,92 +103,85 @@ class Request:
         )
 
 
-def resolve(
-    *,
-    sut: str,
-    model: str,
-    scenario: str,
-    mode: str,
-    size: str | None,
-    precision: str | None,
-    batch_size: int | None,
-    seq_len: int | None,
-    dataset_file: Path | None,
-    device: str | None,
-    out: Path,
-    cache: Path,
-    python: Path | None,
-    load_seconds: float | None,
-    submitter: str,
-    options: Mapping[str, Any],
-    command: str,
-    weights_folder: Path | None = None,
-    eos: str | None = None,
-) -> Request:
-    """Raises UsageError where the flags ask for what cannot be."""
-    spec, known, reasons = SUTS[sut], models.load(model), []
-    gpus = machine.accelerators() if "cuda" in spec.devices else []
-    if device is None:
-        device, because = _default_device(spec, gpus, python)
-        reasons += because
-    if device not in spec.devices:
-        raise UsageError(f"--device {device}: {sut} runs on {' or '.join(spec.devices)}")
-    if device == "cuda" and not gpus:
-        raise UsageError("--device cuda: no NVIDIA driver answers on this machine (./run.sh doctor); --device cpu runs")
-    own = _own_weights(weights_folder, known, size)
-    if own:
-        size = own.size.name
-        reasons += own.notes
-    elif size is None:
-        size, why = _default_size(known, device, gpus)
-        reasons.append(why)
-    chosen = dataset.with_sequence_length(known, own.size if own else known.sizes[size], seq_len)
-    if precision is None:
-        precision = chosen.precision if chosen.precision in spec.precisions else spec.precisions[0]
-        if precision != chosen.precision:
-            reasons.append(f"precision {precision}: {sut} has no {chosen.precision}, the size's own")
-    if precision not in spec.precisions:
-        raise UsageError(f"--precision {precision}: {sut} computes in {' or '.join(spec.precisions)}")
-    if batch_size is None:
-        batch_size = chosen.batch_size.get(scenario, 1)
-    elif SCENARIOS[scenario].one_sample_a_query and batch_size != 1:
-        others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
-        raise UsageError(f"--batch-size {batch_size}: {scenario} issues one sample a query; leave --batch-size out, or use {others}")
-    if batch_size < 1:
-        raise UsageError(f"--batch-size {batch_size}: at least 1")
-    _check_load_seconds(load_seconds, mode)
-    _check_files(dataset_file, python, sut)
-    end_tokens, why_end = _end_tokens(eos, known, own, dataset_file)
-    reasons += why_end
+def resolve(asked: Asked) -> Request:
+    """Every default filled in. Raises UsageError where the flags ask for what cannot be."""
+    spec, model, reasons = SUTS[asked.sut], models.load(asked.model), list[str]()
+    device = _device(asked, spec, reasons)
+    own = _own_weights(asked, model)
+    size = _size(asked, model, own, device, reasons)
+    _check_load_seconds(asked.load_seconds, asked.mode)
+    _check_files(asked)
+    end_tokens, why = _end_tokens(asked, model, own)
     return Request(
-        sut=sut,
-        model=known,
-        size=chosen,
-        scenario=scenario,
-        mode=mode,
-        precision=precision,
-        batch_size=batch_size,
+        asked=asked,
+        model=model,
+        size=size,
+        precision=_precision(asked, spec, size, reasons),
+        batch_size=_batch_size(asked, size),
         device=device,
+        load_seconds=_LOAD_SECONDS if asked.load_seconds is None else asked.load_seconds,
         rules=rules.load(rules.CURRENT),
-        out=out,
-        cache=cache,
-        submitter=submitter,
-        command=command,
-        load_seconds=_LOAD_SECONDS if load_seconds is None else load_seconds,
-        seq_len=seq_len,
+        options=asked.options,
         end_tokens=end_tokens,
-        dataset=dataset_file,
-        python=python,
-        options=options,
         weights=own,
-        reasons=tuple(reasons),
+        reasons=(*reasons, *why),
     )
 
 
-def _end_tokens(
-    eos: str | None, model: Model, own: user_weights.Folder | None, dataset_file: Path | None
-) -> tuple[tuple[int, ...], list[str]]:
+def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:
+    gpus, device = _gpus(spec), asked.device
+    if device is None:
+        device, because = _default_device(spec, gpus, asked.python)
+        reasons += because
+    if device not in spec.devices:
+        raise UsageError(f"--device {device}: {asked.sut} runs on {' or '.join(spec.devices)}")
+    if device == "cuda" and not gpus:
+        raise UsageError("--device cuda: no NVIDIA driver answers on this machine (./run.sh doctor); --device cpu runs")
+    return device
+
+
+def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
+    return machine.accelerators() if "cuda" in spec.devices else []
+
+
+def _size(asked: Asked, model: Model, own: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
+    if own:
+        reasons += own.notes
+        return dataset.with_sequence_length(model, own.size, asked.seq_len)
+    name = asked.size
+    if name is None:
+        name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
+        reasons.append(why)
+    return dataset.with_sequence_length(model, model.sizes[name], asked.seq_len)
+
+
+def _precision(asked: Asked, spec: SutSpec, size: Size, reasons: list[str]) -> str:
+    precision = asked.precision
+    if precision is None:
+        precision = size.precision if size.precision in spec.precisions else spec.precisions[0]
+        if precision != size.precision:
+            reasons.append(f"precision {precision}: {asked.sut} has no {size.precision}, the size's own")
+    if precision not in spec.precisions:
+        raise UsageError(f"--precision {precision}: {asked.sut} computes in {' or '.join(spec.precisions)}")
+    return precision
+
+
+def _batch_size(asked: Asked, size: Size) -> int:
+    batch_size = asked.batch_size
+    if batch_size is None:
+        return size.batch_size.get(asked.scenario, 1)
+    if SCENARIOS[asked.scenario].one_sample_a_query and batch_size != 1:
+        others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
+        text = f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave --batch-size out, or use {others}"
+        raise UsageError(text)
+    if batch_size < 1:
+        raise UsageError(f"--batch-size {batch_size}: at least 1")
+    return batch_size
+
+
+def _end_tokens(asked: Asked, model: Model, own: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
+    eos = asked.eos
     if model.task != "generate":
         if eos is not None:
             raise UsageError(f"--eos {eos}: is for models that generate; {model.name} predicts: leave it out")
@@ -205,9 +190,9 @@ def _end_tokens(
     if eos == "stop" and not known:
         lacking = "an eos_token_id in config.json or generation_config.json" if own and own.tokenizer else "--weights with a tokenizer"
         raise UsageError(f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every answer all its tokens")
-    if eos == "stop" and dataset_file is None:
+    if eos == "stop" and asked.dataset is None:
         raise UsageError("--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset FILE), or leave --eos out")
-    if not known or dataset_file is None:
+    if not known or asked.dataset is None:
         return (), []
     named = " or ".join(map(str, known))
     if eos == "ignore":
@@ -216,12 +201,12 @@ def _end_tokens(
     return known, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
 
 
-def _own_weights(folder: Path | None, model: Model, size: str | None) -> user_weights.Folder | None:
-    if folder is None:
+def _own_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
+    if asked.weights is None:
         return None
-    if size is not None:
-        raise UsageError(f"--weights {folder}: its config.json decides the size; leave --size {size} out")
-    return user_weights.look(folder, model)
+    if asked.size is not None:
+        raise UsageError(f"--weights {asked.weights}: its config.json decides the size; leave --size {asked.size} out")
+    return user_weights.look(asked.weights, model)
 
 
 def _check_load_seconds(load_seconds: float | None, mode: str) -> None:
@@ -231,13 +216,12 @@ def _check_load_seconds(load_seconds: float | None, mode: str) -> None:
         raise UsageError(f"--load-seconds {load_seconds:g}: more than 0 and at most {_MOST_LOAD_SECONDS}")
 
 
-def _check_files(dataset_file: Path | None, python: Path | None, sut: str) -> None:
-    if dataset_file is not None and not dataset_file.is_file():
-        raise UsageError(
-            f"--dataset {dataset_file}: {'is a directory' if dataset_file.is_dir() else 'there is no such file'}; give one file"
-        )
-    if python is not None and SUTS[sut].environment == "core":
-        raise UsageError(f"--python {python}: {sut} runs in the harness' own environment; leave it out")
+def _check_files(asked: Asked) -> None:
+    if asked.dataset is not None and not asked.dataset.is_file():
+        what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
+        raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")
+    if asked.python is not None and SUTS[asked.sut].environment == "core":
+        raise UsageError(f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave it out")
 
 
 def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:
@@ -264,7 +248,7 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
 def unsupported(request: Request) -> str | None:
     """Why no framework needs to be asked; None: it has to be tried."""
     model = request.model
-    return registry.unsupported(request.sut, model.name, model.family, model.task, request.precision, request.device)
+    return registry.unsupported(request.asked.sut, model.name, model.family, model.task, request.precision, request.device)
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

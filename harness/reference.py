@@ -41,7 +41,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     name = SUTS[request.spec.reference].environment
     locks = (
         []
-        if request.python
+        if request.asked.python
         else [path.read_text(encoding="utf-8") for path in lock_files(name, _device(request, name), request.rules.round)]
     )
     rows = logits_rows(request, inputs)
@@ -59,7 +59,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-    return request.cache / "references" / f"{request.benchmark}-{key}"
+    return request.asked.cache / "references" / f"{request.benchmark}-{key}"
 
 
 def _device(request: Request, environment: str) -> str:
@@ -120,7 +120,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         sut=name,
         family=request.model.family,
         workload=workload,
-        scenario=request.scenario,
+        scenario=request.asked.scenario,
         test="reference",
         procedure="reference",
         benchmark=request.benchmark,
@@ -130,7 +130,6 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         warmup_rows=inputs.warmup_rows,
         limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count),
         log_dir=log_dir,
-        audit_config=log_dir / "no-audit.config",
         logits_rows=logits_rows(request, inputs),
     )
 

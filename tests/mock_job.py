@@ -58,7 +58,6 @@ def make(
         warmup_rows=1,
         limits=Limits(min_duration_ms=milliseconds, min_query_count=1, performance_sample_count=SAMPLES, calibration_seconds=0.1),
         log_dir=log_dir,
-        audit_config=log_dir / "no-audit.config",
         reference=reference,
         logits_rows=4 if task == "generate" else 0,
         calibration=calibration,

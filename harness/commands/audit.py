@@ -12,8 +12,8 @@ from compliance.findings import page, verdict
 from compliance.rules import CURRENT, rounds
 from harness import output
 from harness.cell import MODES
-from harness.commands.flags import Parser, add_common, known_name
 from harness.errors import UsageError
+from harness.flags import Parser, add_common, known_name
 
 
 def main(arguments: list[str]) -> int:

@@ -19,11 +19,11 @@ from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
 from harness import output, result
 from harness.commands import checks
-from harness.commands.flags import Parser, add_common, known_name
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
+from harness.flags import Parser, add_common, known_name
 from harness.output import duration, near
 from harness.tree import submission
 from scenarios.worker.job import TESTS, Job, Outcome, read_job, write_json

@@ -19,9 +19,9 @@ from compliance.findings.check import Check, Outcome
 from compliance.rules import CURRENT
 from harness import output
 from harness.commands import checks
-from harness.commands.flags import Parser, add_common
 from harness.execution import machine
 from harness.execution.environments import made_for
+from harness.flags import Parser, add_common
 from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS

@@ -9,8 +9,8 @@ from typing import Any
 from compliance.rules import CURRENT
 from harness import output
 from harness.cell import MODES, PRECISIONS
-from harness.commands.flags import Parser, add_common
 from harness.execution.environments import made_for
+from harness.flags import Parser, add_common
 from harness.inputs import models
 from scenarios.table import SCENARIOS
 from sut.registry import ALIASES, SUTS

@@ -21,9 +21,9 @@ from compliance.findings.check import Check, Outcome
 from compliance.logs import files
 from harness.cell import Cell, Status
 from harness.commands import checks
-from harness.commands.flags import Parser, add_common
 from harness.errors import UsageError
 from harness.execution import rundir
+from harness.flags import Parser, add_common
 from harness.output import near
 
 _MODE = "submission"

@@ -30,9 +30,8 @@ def inapplicable(name: str, job: Job) -> str:
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
     """The compliance test of a performance test's job that has its calibration: the same user.conf, and an audit.config."""
-    log_dir = job.log_dir.with_name(test)
     audit = of.compliance_tests[test].settings(official)
-    return replace(job, test=test, log_dir=log_dir, audit_config=log_dir / "audit.config", audit=audit)
+    return replace(job, test=test, log_dir=job.log_dir.with_name(test), audit=audit)
 
 
 def expected_seconds(names: Sequence[str], performance: Outcome) -> float:

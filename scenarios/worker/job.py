@@ -56,7 +56,6 @@ class Job:
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
-        audit_config: always explicit, because LoadGen takes ./audit.config silently; does not exist in normal runs.
         audit: what the worker writes there for a compliance test; empty: no file.
         calibration: the performance test's, for the tests after it: the same user.conf, no second calibration.
         made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
@@ -75,13 +74,17 @@ class Job:
     warmup_rows: int
     limits: Limits
     log_dir: Path
-    audit_config: Path
     reference: Path | None = None
     logits_rows: int = 0
     calibration: Mapping[str, float] | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = "loadgen"
+
+    @property
+    def audit_config(self) -> Path:
+        """Always named to LoadGen, which takes ./audit.config silently. Only a compliance test's is there."""
+        return self.log_dir / ("audit.config" if self.audit else "no-audit.config")
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ def read_job(path: Path) -> Job:
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])
-    for key in ("inputs", "synthetic", "log_dir", "audit_config", "reference"):
+    d.pop("audit_config", None)  # of an older job
+    for key in ("inputs", "synthetic", "log_dir", "reference"):
         d[key] = d[key] and Path(d[key])
     d["answer"] = tuple(d["answer"])
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

@@ -97,7 +97,6 @@ def build(
                     calibration_seconds=0.1,
                 ),
                 log_dir=directory / "raw" / test,
-                audit_config=directory / "no-audit.config",
                 reference=reference,
                 logits_rows=_LOGITS_ROWS if task == "generate" else 0,
             ),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cell, cli, locks, plan, result, run
+from harness.asked import Asked
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
@@ -15,14 +16,11 @@ from sut.registry import SUTS
 from tests.conftest import CACHE
 
 
-def request(out: Path, **changes) -> plan.Request:
-    flags = {
-        "sut": "mock", "model": "bert", "scenario": "SingleStream", "mode": "quick", "size": None, "precision": None, "batch_size": None,
-        "seq_len": None, "dataset_file": None, "device": None, "out": out, "cache": CACHE, "python": None,
-        "load_seconds": 0.3,
-        "submitter": "unofficial", "options": {}, "command": "./run.sh …",
-    }  # fmt: skip
-    return plan.resolve(**(flags | changes))
+def request(out: Path, *, options=None, **changes) -> plan.Request:
+    """`options`: the SUT's own, by name."""
+    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "load_seconds": 0.3}
+    given = tuple(f"{name}={value}" for name, value in (options or {}).items())
+    return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
 
 
 class Reporter:
@@ -137,7 +135,7 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     directory = Path(run.run(asked, Reporter(), 0).directory)
     files = {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()}
     shutil.rmtree(directory / "open")
-    submission.write(directory, asked.rules, asked.submitter)
+    submission.write(directory, asked.rules, asked.asked.submitter)
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
     again = json.loads(json.dumps(run.asdict(result.derive(directory))))
     assert again == json.loads((directory / "result.json").read_text())

@@ -164,7 +164,7 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # n
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):  # noqa: F811
     with pytest.raises(UsageError, match=r"its config.json decides the size; leave --size tiny out"):
-        request(tmp_path, weights_folder=made("bert"), size="tiny")
+        request(tmp_path, weights=made("bert"), size="tiny")
 
 
 def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_environment, monkeypatch):  # noqa: F811
@@ -178,7 +178,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     bpe(400).save(str(folder / "tokenizer.json"))
     text = tmp_path / "text"
     text.write_text("one prompt\n\nand another")
-    asked = request(tmp_path / "runs", weights_folder=folder, dataset_file=text)
+    asked = request(tmp_path / "runs", weights=folder, dataset=text)
     found = run.run(asked, Reporter(), 0)
     assert (found.status, found.cell.size) == ("ok", "own")
     digest = hashlib.sha256((folder / "config.json").read_bytes() + (folder / "model.safetensors").read_bytes()).hexdigest()
@@ -194,7 +194,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
 
 
 def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):  # noqa: F811
-    found = run.run(request(tmp_path / "runs", weights_folder=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
+    found = run.run(request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
     assert (found.status, found.cell.size, found.ranked) == ("ok", "own", False)
     assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
 
@@ -215,7 +215,7 @@ def prompted(made, tmp_path):  # noqa: F811
     bpe(400).save(str(folder / "tokenizer.json"))
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(2, 300))}))
     text.write_text("one prompt\n\nand another\n\na third one, which is longer")
-    return {"model": "mistral", "scenario": "Offline", "batch_size": 2, "weights_folder": folder, "dataset_file": text, "cache": CACHE}
+    return {"model": "mistral", "scenario": "Offline", "batch_size": 2, "weights": folder, "dataset": text, "cache": CACHE}
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
@@ -239,7 +239,7 @@ def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_env
 
 
 def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
-    asked = request(tmp_path, **{**prompted, "dataset_file": None})
+    asked = request(tmp_path, **{**prompted, "dataset": None})
     assert (asked.eos, asked.end_tokens) == ("ignore", ())
     with pytest.raises(UsageError, match="synthetic prompts get a fixed count of tokens: give your own"):
-        request(tmp_path, **{**prompted, "dataset_file": None}, eos="stop")
+        request(tmp_path, **{**prompted, "dataset": None}, eos="stop")

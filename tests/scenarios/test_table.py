@@ -60,7 +60,7 @@ def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp
 def test_the_flags_and_the_plan_learn_of_it_from_the_table(registered, tmp_path):
     assert "MultiStream (latency of eight samples)" in " ".join(run_command.run_parser().format_help().split())
     asked = request(tmp_path, scenario="MultiStream", batch_size=8)
-    assert (asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == ("MultiStream", 8, 1)
+    assert (asked.asked.scenario, asked.batch_size, asked.limits(64).min_query_count) == ("MultiStream", 8, 1)
     assert request(tmp_path, scenario="MultiStream").batch_size == 1  # the model's data do not name it
     with pytest.raises(UsageError, match="SingleStream issues one sample a query; leave --batch-size out, or use Offline or MultiStream"):
         request(tmp_path, scenario="SingleStream", batch_size=8)

@@ -24,6 +24,11 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
     )
+    add_output(parser)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How a command tells what it found."""
     parser.add_argument("--json", action="store_true", help="one JSON document on standard output, nothing else")
     parser.add_argument("--quiet", action="store_true", help="no progress; of an audit, only what fails")
 

@@ -1,0 +1,165 @@
+"""What a user may ask of a cell. Each field of `Asked` is at once the flag, its help, its default and what the plan reads."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES
+from harness.errors import UsageError
+from harness.execution.environments import ROOT
+from harness.flags import Parser, did_you_mean, known_name, model_names, sut_name
+from scenarios.table import SCENARIOS
+from sut.registry import SUTS
+
+
+def _name(value: str) -> str:
+    if not value or not all(c.isalnum() or c in "-_" for c in value):
+        raise UsageError(f"--submitter {value!r}: letters, digits, - and _ only, since it names a folder")
+    return value
+
+
+def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
+    return lambda value: known_name(value, names(), flag)
+
+
+def _flag(help: str, *, read: Callable[[Any], Any] | None = None, default: Any = MISSING, **arguments: Any) -> Any:
+    """A field that is a flag.
+
+    Args:
+        read: the given value → the one that counts. Raises UsageError for what may not stand there.
+        arguments: argparse's own, such as `metavar` and `type`.
+    """
+    told = {"help": help, "read": read, "arguments": arguments}
+    return field(metadata=told) if default is MISSING else field(metadata=told, default=default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The flags of `./run.sh run`, in the order of its --help. None: the plan chooses, and says why."""
+
+    sut: str = _flag("framework + backend + execution, such as keras3-jax (see list)", read=sut_name)
+    scenario: str = _flag(
+        " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
+    )
+    model: str = _flag("bert, gemma, mistral (see list)", read=_one_of(model_names, "--model"))
+    mode: str = _flag(
+        "quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
+        read=_one_of(lambda: MODES, "--mode"),
+        default="quick",
+    )
+    size: str | None = _flag(
+        "tiny, base or full; default: full on an accelerator that holds it, else tiny",
+        read=_one_of(lambda: SIZES, "--size"),
+        default=None,
+    )
+    precision: str | None = _flag(
+        "float32, tf32 or bfloat16; default: the size's", read=_one_of(lambda: PRECISIONS, "--precision"), default=None
+    )
+    batch_size: int | None = _flag(
+        f"samples a step in {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)}; default: the size's",
+        type=int,
+        metavar="N",
+        default=None,
+    )
+    seq_len: int | None = _flag(
+        "length a model that predicts pads its inputs to; default: the size's, or with --dataset that of the longest prompt",
+        type=int,
+        metavar="N",
+        default=None,
+    )
+    eos: str | None = _flag(
+        "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with --dataset and --weights",
+        read=_one_of(lambda: END_TOKENS, "--eos"),
+        default=None,
+    )
+    dataset: Path | None = _flag(
+        "your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
+        type=Path,
+        metavar="FILE",
+        default=None,
+    )
+    weights: Path | None = _flag(
+        "your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
+        type=Path,
+        metavar="DIR",
+        default=None,
+    )
+    device: str | None = _flag("default: cuda where there is an accelerator", choices=("cpu", "cuda"), default=None)
+    load_seconds: float | None = _flag("how long a quick performance test is to last (default 10)", type=float, metavar="S", default=None)
+    sut_option: tuple[str, ...] = _flag(
+        "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"
+    )
+    out: Path = _flag("where run directories go (default: runs/ beside run.sh)", type=Path, metavar="DIR", default=ROOT / "runs")
+    python: Path | None = _flag(
+        "use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed",
+        type=Path,
+        metavar="PATH",
+        default=None,
+    )
+    submitter: str = _flag("the submitter's folder in the tree (default: unofficial)", read=_name, metavar="NAME", default="unofficial")
+    cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
+    command: str = ""
+    """As it was typed: no flag."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """`--sut-option` as name → value. Raises UsageError for what the SUT does not take."""
+        return sut_options(self.sut, self.sut_option)
+
+
+def sut_options(sut: str, given: Iterable[str]) -> dict[str, Any]:
+    """`--sut-option name=value`, checked against what the registry says the SUT takes."""
+    known = SUTS[sut_name(sut)].options
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if name in known and not equals:
+            raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
+        if name not in known:
+            there = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise UsageError(f"--sut-option {text}: {sut} has no such option{did_you_mean(name, known)}; {there}")
+        kind = known[name][0]
+        if isinstance(kind, tuple):
+            found[name] = known_name(value, kind, f"--sut-option {name}=")
+            continue
+        try:
+            found[name] = kind(value)
+        except ValueError:
+            raise UsageError(f"--sut-option {text}: the value is {'a number' if kind is float else 'a whole number'}") from None
+    return found
+
+
+class _Once(argparse.Action):
+    """A flag that names the cell: given twice, the second would silently win."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise UsageError(f"{option} {value}: given twice, and one command measures one cell; give it once")
+        setattr(namespace, self.dest, value)
+
+
+def add_flags(parser: Parser) -> None:
+    """One argument for each field."""
+    for each in _flags():
+        arguments = {"action": _Once, **each.metadata["arguments"]} if each.default is MISSING else each.metadata["arguments"]
+        required = {"required": True} if each.default is MISSING else {}
+        parser.add_argument(f"--{each.name.replace('_', '-')}", dest=each.name, help=each.metadata["help"], **required, **arguments)
+
+
+def read(namespace: argparse.Namespace, command: str) -> Asked:
+    """The flags as they count: names as we spell them, paths absolute, defaults filled in. Raises UsageError."""
+    values: dict[str, Any] = {"command": command}
+    for each in _flags():
+        value = getattr(namespace, each.name)
+        if value is not None:
+            value = value.absolute() if isinstance(value, Path) else value
+            values[each.name] = each.metadata["read"](value) if each.metadata["read"] else value
+    return Asked(**values)
+
+
+def _flags() -> list[Field[Any]]:
+    return [each for each in fields(Asked) if each.metadata]

@@ -1,0 +1,89 @@
+"""One attempt at a cell: what was asked, what was made for it, and the jobs of its tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from compliance.logs import files
+from harness.cell import Cell
+from harness.execution import loadgen_run, machine
+from harness.execution.environments import Environment
+from harness.inputs.checkpoint import Checkpoint
+from harness.inputs.dataset import Inputs
+from harness.plan import Request
+from harness.reference import Reference, logits_rows, workload_config
+from scenarios.worker.job import TESTS, Job
+from sut.contract import Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """What all tests of a cell have in common.
+
+    Attributes:
+        setup_seconds: what was made before the tests → how long that took.
+        started_monotonic_ns: when the user's command began.
+    """
+
+    request: Request
+    cell: Cell
+    environment: Environment
+    inputs: Inputs
+    checkpoint: Checkpoint
+    reference: Reference
+    setup_seconds: Mapping[str, float]
+    started_monotonic_ns: int
+
+
+def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None) -> Job:
+    """The job of one test, complete.
+
+    Args:
+        directory: the run directory.
+        calibration: the performance test's, for the tests after it.
+    """
+    request, inputs = attempt.request, attempt.inputs
+    job = Job(
+        sut=request.asked.sut,
+        family=request.model.family,
+        workload=_workload(attempt),
+        scenario=request.asked.scenario,
+        test=test,
+        benchmark=request.benchmark,
+        answer=request.model.answer_keys,
+        inputs=inputs.path,
+        synthetic=inputs.synthetic,
+        warmup_rows=inputs.warmup_rows,
+        limits=request.limits(inputs.count, inputs.uneven or bool(request.end_tokens)),
+        log_dir=directory / "raw" / test,
+        reference=attempt.reference.path,
+        logits_rows=logits_rows(request, inputs),
+        calibration=calibration,
+        made_with={
+            "environment": attempt.environment.lock_sha256,
+            "source": machine.git()["worker_source_sha256"],
+            "variables": json.dumps(machine.variables()),
+            "inputs": files.sha256(inputs.path),
+            "synthetic": files.sha256(inputs.synthetic),
+        },
+    )
+    return job if test in TESTS else loadgen_run.compliance_job(test, job, request.rules, request.official)
+
+
+def _workload(attempt: Attempt) -> Workload:
+    request = attempt.request
+    return Workload(
+        model=request.model.name,
+        task=request.model.task,
+        config=workload_config(request, attempt.inputs),
+        checkpoint=attempt.checkpoint.path,
+        precision=request.precision,
+        batch_size=request.batch_size,
+        device=request.device,
+        backend=request.spec.backend,
+        execution=request.spec.execution,
+        options=dict(request.options),
+    )

@@ -1,0 +1,136 @@
+"""record.json: what a reader a year from now would ask about a run. compliance/schemas/record.json describes it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.attempt import Attempt
+from harness.cell import Cell
+from harness.execution import machine
+from harness.plan import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """One field for each key of the file.
+
+    Attributes:
+        qsl: how many inputs there are, how long they are, and whose.
+        accuracy: the score, the keys of the answers, the tolerance; `reason` where there is no reference.
+        digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
+        environment: name, interpreter, lock, variables and, once a worker told them, versions.
+        notes: defaults that were chosen, and what else a reader of the result should know.
+    """
+
+    cell: Cell
+    mode: str
+    round: str
+    command: str
+    submitter: str
+    benchmark: Mapping[str, str]
+    family: str
+    execution: str
+    loadgen: str
+    qsl: Mapping[str, Any]
+    accuracy: Mapping[str, Any]
+    digests: Mapping[str, Any]
+    new_tokens_per_sample: float | None
+    end_tokens: tuple[int, ...]
+    parameters: int
+    machine: Mapping[str, Any]
+    git: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    notes: tuple[str, ...]
+    setup_seconds: Mapping[str, float]
+    started_monotonic_ns: int
+    working_directory: str
+    process_id: int
+    started: str
+    schema: str = "record-1"
+
+    def after(self, versions: Mapping[str, str], trace: str | None) -> Record:
+        """With what a test told: its environment's versions and, if not None, the digest of its trace."""
+        digests = self.digests if trace is None else {**self.digests, "trace": trace}
+        return replace(self, environment={**self.environment, "versions": dict(versions)}, digests=digests)
+
+
+def make(attempt: Attempt) -> Record:
+    """The record of an attempt, before its first test."""
+    request, environment = attempt.request, attempt.environment
+    return Record(
+        cell=attempt.cell,
+        mode=request.asked.mode,
+        round=request.rules.round,
+        command=request.asked.command,
+        working_directory=str(Path.cwd()),
+        submitter=request.asked.submitter,
+        benchmark={"name": request.benchmark, "official": request.official},
+        family=request.model.family,
+        execution=request.spec.execution,
+        loadgen=request.rules.wheel,
+        qsl=_qsl(attempt),
+        accuracy=_accuracy(attempt),
+        digests=_digests(attempt),
+        new_tokens_per_sample=attempt.inputs.new_tokens_per_sample,
+        end_tokens=request.end_tokens,
+        parameters=request.size.parameters,
+        machine=machine.describe(),
+        git=machine.git(),
+        process_id=os.getpid(),
+        environment={
+            "name": environment.name,
+            "python": str(environment.python),
+            "lock_sha256": environment.lock_sha256,
+            "versions": {},
+            "variables": machine.variables(),
+        },
+        notes=(*request.reasons, *attempt.inputs.notes, *environment.notes),
+        setup_seconds=dict(attempt.setup_seconds),
+        started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        started_monotonic_ns=attempt.started_monotonic_ns,
+    )
+
+
+def _qsl(attempt: Attempt) -> dict[str, Any]:
+    inputs, dataset = attempt.inputs, attempt.request.asked.dataset
+    return {
+        "samples": inputs.count,
+        "performance_sample_count": inputs.count,
+        "shortest": inputs.lengths[0],
+        "longest": inputs.lengths[1],
+        "padded_to": inputs.padded_to,
+        "synthetic": dataset is None,
+        "dataset": dataset and str(dataset.absolute()),
+    }
+
+
+def _accuracy(attempt: Attempt) -> dict[str, Any]:
+    model, reason = attempt.request.model, attempt.reference.reason
+    judged = {
+        "score": model.score,
+        "keys": list(model.answer_keys),
+        "tolerance": dict(model.tolerance[attempt.request.precision]),
+    }
+    return judged | ({"reason": reason} if reason else {})
+
+
+def _digests(attempt: Attempt) -> dict[str, Any]:
+    request = attempt.request
+    return {
+        "weights": attempt.checkpoint.digest,
+        "weights_source": _weights_source(request),
+        "weights_folder": str(request.weights.path) if request.weights and request.spec.reads_weights else None,
+        "inputs": attempt.inputs.digest,
+        "reference": attempt.reference.digest,
+    }
+
+
+def _weights_source(request: Request) -> str:
+    if not request.spec.reads_weights:
+        return "none"
+    return "user" if request.weights else "seeded"
