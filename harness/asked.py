@@ -145,9 +145,10 @@ class _Once(argparse.Action):
 def add_flags(parser: Parser) -> None:
     """One argument for each field."""
     for each in _flags():
-        arguments = {"action": _Once, **each.metadata["arguments"]} if each.default is MISSING else each.metadata["arguments"]
-        required = {"required": True} if each.default is MISSING else {}
-        parser.add_argument(f"--{each.name.replace('_', '-')}", dest=each.name, help=each.metadata["help"], **required, **arguments)
+        arguments: dict[str, Any] = dict(each.metadata["arguments"])
+        if each.default is MISSING:
+            arguments |= {"action": _Once, "required": True}
+        parser.add_argument(f"--{each.name.replace('_', '-')}", dest=each.name, help=each.metadata["help"], **arguments)
 
 
 def read(namespace: argparse.Namespace, command: str) -> Asked:
