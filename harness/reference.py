@@ -39,11 +39,7 @@ class Reference:
 def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     """Named by everything that may change it."""
     name = SUTS[request.spec.reference].environment
-    locks = (
-        []
-        if request.python
-        else [path.read_text(encoding="utf-8") for path in lock_files(name, _device(request, name), request.rules.round)]
-    )
+    locks = [] if request.python else [path.read_text(encoding="utf-8") for path in lock_files(name, request.device, request.rules.round)]
     rows = logits_rows(request, inputs)
     parts = [
         _FORMAT,
@@ -60,10 +56,6 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.cache / "references" / f"{request.benchmark}-{key}"
-
-
-def _device(request: Request, environment: str) -> str:
-    return "cpu" if environment == "core" else request.device
 
 
 def ensure(

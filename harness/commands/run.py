@@ -12,6 +12,7 @@ from harness.commands.flags import Parser, add_common, did_you_mean, known_name,
 from harness.errors import UsageError
 from harness.execution.environments import ROOT, is_made
 from scenarios.table import SCENARIOS
+from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def run_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
     )
-    add("--device", choices=("cpu", "cuda"), help="default: cuda where there is an accelerator")
+    add("--device", choices=tuple(DEVICES), help=f"default: {' or '.join(accelerators())} where there is an accelerator")
     add("--load-seconds", type=float, metavar="S", help="how long a quick performance test is to last (default 10)")
     add("--sut-option", action="append", default=[], metavar="NAME=VALUE", help="an option of the SUT (see list); may be repeated")
     add("--out", type=Path, default=ROOT / "runs", metavar="DIR", help="where run directories go (default: runs/ beside run.sh)")

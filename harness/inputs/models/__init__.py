@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sut.registry import REFERENCE, SUTS
+
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
 
@@ -124,6 +126,11 @@ class Model:
     weights: tuple[Weight, ...]
     config: Mapping[str, Any]
     own: Own
+
+    @property
+    def native_class(self) -> str:
+        """The class of the library that made the model, which config.json names."""
+        return self.classes[SUTS[REFERENCE].classes]
 
     @property
     def dimensions(self) -> frozenset[str]:
