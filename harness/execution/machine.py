@@ -127,7 +127,9 @@ SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments"
 
 def variables() -> dict[str, str]:
     """The environment variables that frameworks and their runtimes read: they change figures, so they are recorded."""
-    words = dict.fromkeys(word for each in (*DEVICES.values(), *SUTS.values()) for word in each.variables)
+    words = dict.fromkeys(
+        [word for device in DEVICES.values() for word in device.variables] + [word for spec in SUTS.values() for word in spec.variables]
+    )
     read = re.compile(rf"({'|'.join(words)})_|LD_PRELOAD$")
     return {name: value for name, value in sorted(os.environ.items()) if read.match(name)}
 
