@@ -13,6 +13,7 @@ from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.flags import Parser, did_you_mean, known_name, model_names, sut_name
 from scenarios.table import SCENARIOS
+from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS
 
 
@@ -88,7 +89,9 @@ class Asked:
         metavar="DIR",
         default=None,
     )
-    device: str | None = _flag("default: cuda where there is an accelerator", choices=("cpu", "cuda"), default=None)
+    device: str | None = _flag(
+        f"default: {' or '.join(accelerators())} where there is an accelerator", choices=tuple(DEVICES), default=None
+    )
     load_seconds: float | None = _flag("how long a quick performance test is to last (default 10)", type=float, metavar="S", default=None)
     sut_option: tuple[str, ...] = _flag(
         "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"

@@ -18,6 +18,7 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry
+from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
@@ -135,13 +136,13 @@ def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:
         reasons += because
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {asked.sut} runs on {' or '.join(spec.devices)}")
-    if device == "cuda" and not gpus:
-        raise UsageError("--device cuda: no NVIDIA driver answers on this machine (./run.sh doctor); --device cpu runs")
+    if DEVICES[device].accelerator and not gpus:
+        raise UsageError(f"--device {device}: no {DEVICES[device].driver} answers on this machine (./run.sh doctor); --device {HOST} runs")
     return device
 
 
 def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
-    return machine.accelerators() if "cuda" in spec.devices else []
+    return machine.accelerators() if any(DEVICES[name].accelerator for name in spec.devices) else []
 
 
 def _size(asked: Asked, model: Model, own: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
@@ -225,22 +226,24 @@ def _check_files(asked: Asked) -> None:
 
 
 def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:
-    """cuda where there is an accelerator and something to run on it with."""
+    """The accelerator, where there is one and something to run on it with."""
     if not gpus:
-        return "cpu", []
-    if python is None and not (LOCKS / f"{spec.environment}-cuda.txt").exists():
-        return "cpu", [
-            f"device cpu, though there is {gpus[0].name}: {spec.environment} has no lock for cuda yet; --python PATH brings an interpreter"
+        return HOST, []
+    device = next(name for name in spec.devices if DEVICES[name].accelerator)
+    if python is None and not (LOCKS / f"{spec.environment}-{device}.txt").exists():
+        return HOST, [
+            f"device {HOST}, though there is {gpus[0].name}: {spec.environment} has no lock for {device} yet; "
+            "--python PATH brings an interpreter"
         ]
-    return "cuda", []
+    return device, []
 
 
 def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
     full = model.sizes["full"]
     need = full.weight_bytes(full.precision) * _MEMORY_FACTOR
-    if device == "cuda" and gpus and gpus[0].memory_bytes >= need:
+    if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
-    if device == "cuda" and gpus:
+    if DEVICES[device].accelerator and gpus:
         return "tiny", f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has {gpus[0].memory_bytes / 1e9:.1f} GB"
     return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
 
@@ -253,7 +256,7 @@ def unsupported(request: Request) -> str | None:
 
 def memory_shortage(request: Request, precision: str) -> str | None:
     """A sentence if the weights of this size would not fit into this machine's memory; None if they do or nobody can tell."""
-    if request.device != "cpu" or not request.spec.reads_weights:
+    if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None
     need, available = request.size.weight_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
     if available is None or need <= available:

@@ -40,9 +40,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     """Named by everything that may change it."""
     name = SUTS[request.spec.reference].environment
     locks = (
-        []
-        if request.asked.python
-        else [path.read_text(encoding="utf-8") for path in lock_files(name, _device(request, name), request.rules.round)]
+        [] if request.asked.python else [path.read_text(encoding="utf-8") for path in lock_files(name, request.device, request.rules.round)]
     )
     rows = logits_rows(request, inputs)
     parts = [
@@ -60,10 +58,6 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.asked.cache / "references" / f"{request.benchmark}-{key}"
-
-
-def _device(request: Request, environment: str) -> str:
-    return "cpu" if environment == "core" else request.device
 
 
 def ensure(

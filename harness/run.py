@@ -178,9 +178,7 @@ def _environment(request: Request, name: str, reporter: Reporter, setup: dict[st
             reporter.say(f"--python: {note}")
         return found
     with _timed(setup, f"environment {name}"):
-        return environments.ensure(
-            request.asked.cache, name, "cpu" if name == "core" else request.device, request.rules.round, reporter.say
-        )
+        return environments.ensure(request.asked.cache, name, request.device, request.rules.round, reporter.say)
 
 
 def _reference_environment(request: Request, own: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:

@@ -8,14 +8,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
+from sut.devices import DEVICES
 
-@dataclass(frozen=True)
+REFERENCE = "native-torch-eager"
+"""The SUT whose float32 answers others are compared with, and whose library made the models: config.json names its classes."""
+
+ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
+"""Names of distributions that hold one and the same package, each built for another device."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class SutSpec:
     """One framework + backend + execution.
 
     Attributes:
         module: template; {family} comes from the model's data (`bert`, `causal_lm`).
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
+        summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
         unsupported: "model" or "model/task" → the true reason.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
@@ -23,6 +32,10 @@ class SutSpec:
         reads_weights: False: no checkpoint is made for it.
         reference: the SUT whose float32 answers this one is compared with.
         devices: where it can run.
+        classes: the library whose class a model's data name for it; empty: it needs none.
+        packages: distributions the system's description tells the versions of.
+        variables: first words of environment variables that change its figures, as regular expressions.
+        out_of_memory: words of the errors by which it tells that it is out of memory.
     """
 
     module: str
@@ -33,22 +46,30 @@ class SutSpec:
     process_env: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
-    reference: str = "native-torch-eager"
-    devices: tuple[str, ...] = ("cpu", "cuda")
+    reference: str = REFERENCE
+    devices: tuple[str, ...] = tuple(DEVICES)
     precisions: tuple[str, ...] = ("float32", "tf32", "bfloat16")
     reads_weights: bool = True
+    classes: str = ""
+    packages: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+    out_of_memory: tuple[str, ...] = ()
 
 
 _KERAS = {"HF_HUB_OFFLINE": "1"}
 _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
+_TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
+_TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
+_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory")  # on a CPU it is told in words alone
+_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED")
 
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
-        "sut.mock",
-        "core",
-        "eager",
-        "scripted latencies, no framework: a quick look, and what the harness is tested with",
+        module="sut.mock",
+        environment="core",
+        execution="eager",
+        summary="scripted latencies, no framework: a quick look, and what the harness is tested with",
         reference="mock",
         devices=("cpu",),
         precisions=("float32",),
@@ -64,50 +85,74 @@ SUTS: dict[str, SutSpec] = {
         },
     ),
     "keras3-jax": SutSpec(
-        "sut.keras3.{family}",
-        "keras3-jax",
-        "xla",
-        "Keras 3 and KerasHub on JAX, compiled by XLA",
-        "jax",
-        {"KERAS_BACKEND": "jax", **_KERAS},
+        module="sut.keras3.{family}",
+        environment="keras3-jax",
+        execution="xla",
+        summary="Keras 3 and KerasHub on JAX, compiled by XLA",
+        backend="jax",
+        process_env={"KERAS_BACKEND": "jax", **_KERAS},
+        classes="keras_hub",
+        packages=("keras", "keras-hub", "jax", "jaxlib"),
+        variables=("KERAS", "JAX", "XLA"),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "keras3-tensorflow": SutSpec(
-        "sut.keras3.{family}",
-        "keras3-tensorflow",
-        "xla",
-        "Keras 3 and KerasHub on TensorFlow, compiled by XLA",
-        "tensorflow",
-        {"KERAS_BACKEND": "tensorflow", **_KERAS},
+        module="sut.keras3.{family}",
+        environment="keras3-tensorflow",
+        execution="xla",
+        summary="Keras 3 and KerasHub on TensorFlow, compiled by XLA",
+        backend="tensorflow",
+        process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
+        classes="keras_hub",
+        packages=("keras", "keras-hub", "tensorflow"),
+        variables=("KERAS", *_TENSORFLOW_VARIABLES),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "keras3-tensorflow-graph": SutSpec(
-        "sut.keras3.{family}",
-        "keras3-tensorflow",
-        "graph",
-        "Keras 3 and KerasHub on TensorFlow, traced to graphs without XLA",
-        "tensorflow",
-        {"KERAS_BACKEND": "tensorflow", **_KERAS},
+        module="sut.keras3.{family}",
+        environment="keras3-tensorflow",
+        execution="graph",
+        summary="Keras 3 and KerasHub on TensorFlow, traced to graphs without XLA",
+        backend="tensorflow",
+        process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
+        classes="keras_hub",
+        packages=("keras", "keras-hub", "tensorflow"),
+        variables=("KERAS", *_TENSORFLOW_VARIABLES),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "keras3-torch": SutSpec(
-        "sut.keras3.{family}",
-        "keras3-torch",
-        "eager",
-        "Keras 3 and KerasHub on PyTorch, nothing compiled",
-        "torch",
-        {"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
+        module="sut.keras3.{family}",
+        environment="keras3-torch",
+        execution="eager",
+        summary="Keras 3 and KerasHub on PyTorch, nothing compiled",
+        backend="torch",
+        process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
+        classes="keras_hub",
+        packages=("keras", "keras-hub", "torch"),
+        variables=("KERAS", *_TORCH_VARIABLES),
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
     "native-torch-eager": SutSpec(
-        "sut.native_torch.{family}",
-        "native-torch",
-        "eager",
-        "PyTorch and Transformers as they are, nothing compiled",
+        module="sut.native_torch.{family}",
+        environment="native-torch",
+        execution="eager",
+        summary="PyTorch and Transformers as they are, nothing compiled",
         process_env=_NATIVE_TORCH,
+        classes="transformers",
+        packages=("torch", "transformers"),
+        variables=_TORCH_VARIABLES,
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
     "native-torch-compile": SutSpec(
-        "sut.native_torch.{family}",
-        "native-torch",
-        "compile",
-        'PyTorch and Transformers under torch.compile(mode="reduce-overhead")',
+        module="sut.native_torch.{family}",
+        environment="native-torch",
+        execution="compile",
+        summary='PyTorch and Transformers under torch.compile(mode="reduce-overhead")',
         process_env=_NATIVE_TORCH,
+        classes="transformers",
+        packages=("torch", "transformers"),
+        variables=_TORCH_VARIABLES,
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
 }
 
@@ -118,8 +163,8 @@ ALIASES = {"native-torch": "native-torch-compile"}
 def unsupported(sut: str, model: str, family: str, task: str, precision: str, device: str) -> str | None:
     """Why this SUT cannot run this cell, as far as that is known without running anything."""
     spec = SUTS[sut]
-    if precision == "tf32" and device == "cpu":
-        return "--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16"
+    if reason := DEVICES[device].lacks.get(precision):
+        return f"--precision {precision}: {reason}"
     if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
         return reason
     module = spec.module.format(family=family)
@@ -131,3 +176,8 @@ def unsupported(sut: str, model: str, family: str, task: str, precision: str, de
 def load_module(sut: str, family: str) -> ModuleType:
     """Import the SUT's file for this model family; only the worker calls it."""
     return importlib.import_module(SUTS[sut].module.format(family=family))
+
+
+def packages() -> tuple[str, ...]:
+    """The distributions of all frameworks, whose versions a system's description tells where they are there."""
+    return tuple(dict.fromkeys(name for spec in SUTS.values() for name in spec.packages))

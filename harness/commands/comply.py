@@ -184,7 +184,6 @@ def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path)
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
         found = environments.adopt(Path(told["python"]), name.removesuffix(_OWN), record["round"], device)
     else:
-        device = "cpu" if name == "core" else device
         if not environments.is_made(cache, name, device, record["round"]):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
         found = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)

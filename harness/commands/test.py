@@ -9,12 +9,13 @@ from pathlib import Path
 from compliance.rules import CURRENT
 from harness.execution import environments
 from harness.execution.environments import LOCKS, ROOT
+from sut.devices import HOST
 
 
 def main(arguments: list[str]) -> int:
     """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's."""
 
-    locks = [*environments.lock_files("core", "cpu", CURRENT), LOCKS / "dev.txt"]
+    locks = [*environments.lock_files("core", HOST, CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
     return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode

@@ -21,6 +21,8 @@ from pathlib import Path
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.locks import held
+from sut.devices import DEVICES, HOST
+from sut.registry import ONE_PACKAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
@@ -48,12 +50,15 @@ class Environment:
 
 
 def lock_files(name: str, device: str, round_: str) -> list[Path]:
-    """The locks of an environment, in the order they are laid. Raises EnvironmentFailure where the device has none."""
+    """The locks of an environment, in the order they are laid; core has one for all devices.
+
+    Raises EnvironmentFailure where the device has none.
+    """
     first = LOCKS / ("core.txt" if name == "core" else f"{name}-{device}.txt")
     if not first.exists():
         raise EnvironmentFailure(
             f"no lock for {name} on {device} (environments/{first.name} is missing): name an interpreter that has its "
-            "packages with --python PATH, or run with --device cpu"
+            f"packages with --python PATH, or run with --device {HOST}"
         )
     return [first, LOCKS / _LOADGEN.format(round=round_)]
 
@@ -65,7 +70,7 @@ def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
 
 def made_for(cache: Path, name: str, round_: str) -> list[str]:
     """The devices whose environment of this name stands."""
-    devices = ["cpu"] if name == "core" else [path.stem.rpartition("-")[2] for path in sorted(LOCKS.glob(f"{name}-c*.txt"))]
+    devices = [HOST] if name == "core" else [device for device in DEVICES if (LOCKS / f"{name}-{device}.txt").exists()]
     return [device for device in devices if is_made(cache, name, device, round_)]
 
 
@@ -76,14 +81,14 @@ def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str]
     return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
 
 
-def adopt(python: Path, name: str, round_: str, device: str = "cpu") -> Environment:
+def adopt(python: Path, name: str, round_: str, device: str = HOST) -> Environment:
     """A user's own interpreter (a vendor's GPU image): nothing is installed, what it lacks is said."""
     resolved = shutil.which(str(python))
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
     found = _inventory(resolved)
     wanted = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
-    for build, other in (("tensorflow-cpu", "tensorflow"), ("tensorflow", "tensorflow-cpu")):  # one package under two names
+    for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
         if build not in found and other in found:
             found[build] = found[other]
     lacking = [f"{n}=={v}" if v else n for n, v in wanted if n not in found and n not in _NOT_NEEDED]
@@ -215,7 +220,7 @@ def _requirements(file: Path) -> list[tuple[str, str]]:
 
 if __name__ == "__main__":
     try:
-        make(Path(sys.argv[1]), lock_files("core", "cpu", CURRENT), None, say_on_stderr)
+        make(Path(sys.argv[1]), lock_files("core", HOST, CURRENT), None, say_on_stderr)
     except EnvironmentFailure as e:
         sys.stderr.write(f"run.sh: {e}\n")
         sys.exit(e.exit_code)

@@ -18,6 +18,8 @@ import psutil
 from compliance.logs.files import source_digest
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
+from sut.devices import DEVICES
+from sut.registry import SUTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,14 +123,15 @@ def describe() -> dict[str, Any]:
 
 SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments")
 """What a figure depends on: a user's own file beside them does not make the tree dirty."""
-_VARIABLES = re.compile(
-    r"(OMP|GOMP|KMP|MKL|OPENBLAS|ONEDNN|DNNL|XLA|JAX|TF(?!_CLI)|KERAS|TORCH\w*?|PYTORCH|INDUCTOR|TRITON|CUDA|CUBLAS|CUDNN|NVIDIA|NCCL|MALLOC)_|LD_PRELOAD$"
-)
 
 
 def variables() -> dict[str, str]:
     """The environment variables that frameworks and their runtimes read: they change figures, so they are recorded."""
-    return {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.match(name)}
+    words = dict.fromkeys(
+        [word for device in DEVICES.values() for word in device.variables] + [word for spec in SUTS.values() for word in spec.variables]
+    )
+    read = re.compile(rf"({'|'.join(words)})_|LD_PRELOAD$")
+    return {name: value for name, value in sorted(os.environ.items()) if read.match(name)}
 
 
 def git() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Outcome, write_json
+from sut.devices import DEVICES
 
 _LOOK_S = 1.0
 _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will
@@ -25,8 +26,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
     """→ the worker's Outcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
     write_json(job.log_dir / "job.json", job)
     kills_before = _kernel_oom_kills()
-    # The order of the bus is NVML's, which told us which GPU there is; CUDA's own default puts the fastest first.
-    env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", **os.environ, **process_env, "PYTHONPATH": str(ROOT)}
+    env = {**DEVICES[job.workload.device].process_env, **os.environ, **process_env, "PYTHONPATH": str(ROOT)}
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
             [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],

@@ -92,7 +92,7 @@ def _linked(path: Path, config: str, links: Mapping[str, Path]) -> bool:
 
 def _recipe(model: Model, size: Size) -> dict[str, Any]:
     """Everything that decides the files' bytes."""
-    config = {"architectures": [model.classes["transformers"]], **size.config, "dtype": size.precision}
+    config = {"architectures": [model.native_class], **size.config, "dtype": size.precision}
     tensors = [asdict(t) for t in size.tensors]
     return {"format": _FORMAT, "seed": _SEED, "config": config, "dtype": _DTYPE[size.precision], "tensors": tensors}
 

@@ -36,7 +36,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     config["dtype"] = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
     notes = ["config.json asks for code of its own (auto_map), which is not run"] if "auto_map" in config else []
     kept = {k: v for k, v in config.items() if k not in _DROPPED}
-    return {**kept, "architectures": [model.classes["transformers"]]}, notes
+    return {**kept, "architectures": [model.native_class]}, notes
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
         other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
         advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
         raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {wanted}: {advice}")
-    named, own = config.get("architectures"), model.classes["transformers"]
+    named, own = config.get("architectures"), model.native_class
     if named and own not in named:
         raise UsageError(
             f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {own}: a head it lacks must be trained first; "

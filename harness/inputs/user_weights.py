@@ -187,7 +187,7 @@ def _check_equal(path: Path, name: str, other: str) -> None:
 
 
 def _advice(model: Model) -> str:
-    kind = model.classes["transformers"]
+    kind = model.native_class
     return f"save the folder anew with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose warnings say what is wrong"
 
 

@@ -18,6 +18,8 @@ from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
 from harness.tree import compliance_folders
 from scenarios.worker.job import write_json
+from sut.devices import DEVICES
+from sut.registry import packages
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
@@ -89,8 +91,14 @@ def _write_accuracy(directory: Path, found: Score, rules: Rules, target: Path) -
 def system_id(record: dict[str, Any]) -> str:
     """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the system."""
     machine = record["machine"]
-    host = machine["accelerators"][0]["name"] if record["cell"]["device"] == "cuda" and machine["accelerators"] else machine["cpu"]
+    cards = _cards(record)
+    host = cards[0]["name"] if cards else machine["cpu"]
     return f"{_slug(host)}-{machine['threads']}t-{record['cell']['sut']}"
+
+
+def _cards(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The machine's accelerators, where the cell ran on one."""
+    return list(record["machine"]["accelerators"]) if DEVICES[record["cell"]["device"]].accelerator else []
 
 
 def _slug(text: str) -> str:
@@ -115,9 +123,9 @@ def measurements(record: dict[str, Any]) -> dict[str, str]:
 def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]:
     """Every value a string. What this machine does not tell is "N/A" where the rules accept it."""
     m, cell = record["machine"], record["cell"]
-    gpus = m["accelerators"] if cell["device"] == "cuda" else []
+    gpus = _cards(record)
     versions = record["environment"]["versions"]
-    stack = ", ".join(f"{n} {versions[n]}" for n in _STACK if n in versions)
+    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *_STACK) if n in versions)
     described: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -152,14 +160,16 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
         "cooling": None,
         "framework": f"{cell['sut']}: {stack}",
         "operating_system": f"{m['operating_system']}, {m['kernel']}",
-        "other_software_stack": f"Python {versions.get('python')}" + (f", NVIDIA driver {gpus[0]['driver']}" if gpus else ""),
+        "other_software_stack": f"Python {versions.get('python')}"
+        + (f", {DEVICES[cell['device']].driver} {gpus[0]['driver']}" if gpus else ""),
         "hw_notes": f"governor {m['governor'] or 'not told'}; {m['usable_threads']} usable threads",
         "sw_notes": LABEL,
     }
     return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in described.items()}
 
 
-_STACK = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers", "numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+_STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+"""What stands in the system's description after the frameworks."""
 
 
 def _readme(record: dict[str, Any]) -> str:

@@ -23,11 +23,11 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, Outcome
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Inference, Unsupported
-from sut.registry import load_module
+from sut.registry import SUTS, load_module
 
 _clock = time.perf_counter_ns
-# torch, JAX and TensorFlow name running out of memory each in their own way; torch on a CPU only in words.
-_OOM_WORDS = ("OutOfMemoryError", "ResourceExhausted", "RESOURCE_EXHAUSTED", "can't allocate memory", "Out of memory", "MemoryError")
+# Python's and numpy's own; what a framework says is in the registry.
+_OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
 def main(argv: list[str]) -> None:
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> None:
         outcome = Outcome("skipped", str(e))
     except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
         traceback.print_exc()
-        outcome = failure(e)
+        outcome = failure(e, job.sut)
     jobs.write_json(job.log_dir / "outcome.json", outcome)
     beat.enter("done", 60)
     sys.stdout.flush()
@@ -61,9 +61,12 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def failure(error: Exception) -> Outcome:
+def failure(error: Exception, sut: str) -> Outcome:
+    """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error."""
+    words = (*_OUT_OF_MEMORY, *(SUTS[sut].out_of_memory if sut in SUTS else ()))
     text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
-    return Outcome("oom" if any(word in f"{type(error).__name__} {error}" for word in _OOM_WORDS) else "error", text[:500])
+    full = any(word in f"{type(error).__name__} {error}" for word in words)
+    return Outcome("oom" if full else "error", text[:500])
 
 
 def measure(job: Job, beat: Heartbeat) -> Outcome:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sut.devices import DEVICES
+
 POWERCAP = Path("/sys/class/powercap")
 # Where a zone states no limit: no package draws more. Peaks pass a stated limit, which is one of an average over seconds.
 _MOST_WATTS, _PEAK = 1000.0, 1.5
@@ -45,7 +47,7 @@ def read(device: str, powercap: Path = POWERCAP) -> Reading:
     """Every source this process may read. A few hundred microseconds; never raises."""
     found, ranges, wrap_s, absent = _packages(powercap)
     clocks: dict[str, Any] = {}
-    if device == "cuda":
+    if DEVICES[device].library == "nvml":
         gpu, clocks, reason = _gpu()
         found |= gpu
         absent |= {"gpu": reason} if reason else {}

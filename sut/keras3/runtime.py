@@ -11,6 +11,7 @@ import keras_hub
 
 from sut import precision
 from sut.contract import Evidence, Unsupported, Workload
+from sut.devices import DEVICES
 from sut.keras3 import exact
 
 _BITS = {"float32": 32, "bfloat16": 16}
@@ -25,8 +26,8 @@ def configure(workload: Workload) -> None:
         raise Unsupported(f"Keras runs on {name} here and {workload.backend} is wanted: KERAS_BACKEND decides, before its import")
     if workload.execution not in backend.EXECUTIONS:
         raise Unsupported(f"execution {workload.execution} is not written for Keras on {name}; there is {' and '.join(backend.EXECUTIONS)}")
-    if workload.precision == "tf32" and workload.device != "cuda":
-        raise Unsupported("--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16")
+    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+        raise Unsupported(f"--precision {workload.precision}: {reason}")
     backend.configure(workload.device, workload.precision)
 
 

@@ -10,6 +10,7 @@ import transformers
 
 from sut import precision, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
+from sut.devices import DEVICES
 from sut.native_torch import compiled
 
 
@@ -19,8 +20,8 @@ def configure(workload: Workload) -> None:
         raise Unsupported(f"execution {workload.execution} is not written for native torch; eager and compile are")
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
-    if workload.precision == "tf32" and workload.device != "cuda":
-        raise Unsupported("--precision tf32: a format of NVIDIA GPUs; on cpu there are float32 and bfloat16")
+    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+        raise Unsupported(f"--precision {workload.precision}: {reason}")
     if workload.execution == "compile":
         compiled.check_compiler(workload.device)
     torch.set_float32_matmul_precision("high" if workload.precision == "tf32" else "highest")

@@ -18,6 +18,7 @@ from harness.commands import comply
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
+from harness.inputs import user_weights
 from harness.tree import submission
 from scenarios.worker.job import Outcome as Ended
 from scenarios.worker.job import read_job
@@ -212,13 +213,11 @@ def test_an_unknown_test_is_a_usage_error(measured, capsys):
     [("its own", "generate", 2, [2]), ("its own", "generate", [1, 107], [1, 107]), ("its own", "generate", None, []),
      (None, "generate", 2, []), ("its own", "predict", 2, [])],
 )  # fmt: skip
-def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tokenizer, task, told, ends):
-    asked = SimpleNamespace(
-        weights=SimpleNamespace(tokenizer=tokenizer), model=SimpleNamespace(task=task), size=SimpleNamespace(config={"eos_token_id": told})
-    )
-    assert run._end_tokens(asked) == ends
-    asked.weights = None
-    assert run._end_tokens(asked) == []
+def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, task, told, ends):
+    model, prompts = SimpleNamespace(name="a model", task=task), tmp_path / "prompts"
+    known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
+    assert list(plan._end_tokens(None, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known), prompts)[0]) == ends
+    assert plan._end_tokens(None, model, None, prompts)[0] == ()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Rule, Tensor
+from sut.registry import REFERENCE, SUTS
 
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
@@ -119,6 +120,11 @@ class Model:
     rules: tuple[Rule, ...]
     config: Mapping[str, Any]
     own: Own
+
+    @property
+    def native_class(self) -> str:
+        """The class of the library that made the model, which config.json names."""
+        return self.classes[SUTS[REFERENCE].classes]
 
     @property
     def dimensions(self) -> frozenset[str]:

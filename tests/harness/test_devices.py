@@ -1,0 +1,107 @@
+"""What a device and a framework are called stands in sut/ alone; the harness reads it there."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import plan
+from harness.commands import run as run_command
+from harness.errors import UsageError
+from harness.execution import environments, machine
+from harness.execution.environments import ROOT
+from harness.inputs import models
+from harness.tree import submission
+from scenarios.worker import __main__ as worker
+from sut import registry
+from sut.devices import DEVICES, HOST, Device, accelerators
+from sut.registry import REFERENCE, SUTS
+from tests.harness.test_run import request
+
+TPU = Device(
+    name="tpu",
+    driver="TPU runtime",
+    lacks={"tf32": "a format of NVIDIA GPUs"},
+    process_env={"TPU_CHIPS": "1"},
+    variables=("LIBTPU",),
+)
+
+
+@pytest.fixture
+def tpu(monkeypatch):
+    """One entry for the device, and a SUT that runs on it."""
+    monkeypatch.setitem(DEVICES, "tpu", TPU)
+    monkeypatch.setitem(SUTS, "keras3-jax", dataclasses.replace(SUTS["keras3-jax"], devices=("cpu", "tpu")))
+
+
+def test_every_device_is_named_as_its_entry_and_the_host_is_always_there():
+    assert all(name == device.name for name, device in DEVICES.items())
+    assert not DEVICES[HOST].accelerator
+    assert accelerators() == ["cuda"]
+
+
+def test_a_device_is_an_entry(tpu, tmp_path, monkeypatch):
+    assert "{cpu,cuda,tpu}" in run_command.run_parser().format_help()
+    monkeypatch.setattr(machine, "accelerators", list)
+    with pytest.raises(UsageError, match=r"--device tpu: no TPU runtime answers on this machine \(./run.sh doctor\); --device cpu runs"):
+        request(tmp_path, sut="keras3-jax", device="tpu")
+    monkeypatch.setattr(machine, "accelerators", lambda: [machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
+    asked = request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3"))
+    assert (asked.device, asked.size.name) == ("tpu", "full")
+    assert plan.memory_shortage(asked, "float32") is None  # its memory is its own
+    tf32 = dataclasses.replace(asked, precision="tf32")
+    assert plan.unsupported(tf32) == "--precision tf32: a format of NVIDIA GPUs"
+
+
+def test_its_environments_are_found_by_its_name(tpu, tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "LOCKS", tmp_path)
+    for name in ("thing-cpu", "thing-tpu", "loadgen-v6.1"):
+        (tmp_path / f"{name}.txt").write_text(name)
+    made = tmp_path / "environments" / "thing-tpu"
+    made.mkdir(parents=True)
+    (made / "lock.txt").write_text("thing-tpuloadgen-v6.1")
+    assert environments.made_for(tmp_path, "thing", "v6.1") == ["tpu"]
+
+
+def test_its_variables_are_recorded(tpu, monkeypatch):
+    monkeypatch.setenv("LIBTPU_INIT_ARGS", "x")
+    assert machine.variables()["LIBTPU_INIT_ARGS"] == "x"
+
+
+def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
+    assert registry.packages() == ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers")
+    monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
+    assert submission.packages()[-1] == "tinygrad"
+
+
+@pytest.mark.parametrize(
+    ("sut", "error", "status"),
+    [
+        ("native-torch-eager", RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes"), "oom"),
+        ("keras3-torch", type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory"), "oom"),
+        ("keras3-jax", RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"), "oom"),
+        ("keras3-tensorflow", type("ResourceExhaustedError", (Exception,), {})("OOM when allocating tensor"), "oom"),
+        ("mock", MemoryError(), "oom"),
+        ("mock", RuntimeError("told to raise"), "error"),
+        ("none of ours", KeyError("none of ours"), "error"),
+    ],
+)
+def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, status):
+    assert worker.failure(error, sut).status == status
+
+
+@pytest.mark.parametrize("model", models.names())
+def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
+    known = models.load(model)
+    assert {spec.classes for spec in SUTS.values() if spec.classes} <= known.classes.keys()
+    assert known.native_class == known.classes["transformers"]
+    assert SUTS[REFERENCE].reference == REFERENCE
+
+
+def test_no_code_outside_sut_decides_by_the_name_of_a_framework_or_a_card():
+    """Sentences and examples may name one. In the two files: uv has an index for torch, and a GPU tells its newest CUDA."""
+    name = re.compile(r"""["'](cuda|keras|keras[-_]hub|jax|jaxlib|tensorflow|torch|transformers)["']""")
+    paths = [path for folder in ("harness", "scenarios") for path in (ROOT / folder).rglob("*.py")]
+    found = {path.relative_to(ROOT).as_posix() for path in paths if name.search(path.read_text(encoding="utf-8"))}
+    assert found == {"harness/execution/environments.py", "harness/commands/doctor.py"}
