@@ -121,8 +121,8 @@ def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     )
     for text, share, limits in (
         (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
-        ("other programs used {:.2g} processors while it was measured: end them, and measure again", seen["other_processors"], _OTHERS),
-        ("the hypervisor kept {:.2g} processors from this machine while it was measured", seen["stolen_processors"], _STOLEN),
+        ("other programs used {:.0%} of a processor while it was measured: end them, and measure again", seen["other_processors"], _OTHERS),
+        ("the hypervisor kept {:.0%} of a processor from this machine while it was measured", seen["stolen_processors"], _STOLEN),
     ):
         if share is not None and share >= limits[0]:
             (serious if share >= limits[1] else notes).append(text.format(share))

@@ -1,4 +1,4 @@
-"""The README's commands parse, and its worked example of a SUT runs as it stands there."""
+"""The README's and the documents' commands parse, and the worked example of a SUT runs as it stands there."""
 
 import json
 import re
@@ -11,18 +11,21 @@ import pytest
 from harness.execution.environments import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^    (\./run\.sh [^#\n…]+)", README, re.M)
+DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+_COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
+COMMANDS = sorted({command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)})
+EXAMPLE = DOCUMENTS["adding-a-sut.md"]
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the source with the README's SUT put in; environments and weights are the real ones."""
+    """A copy of the source with the example's SUT put in; environments and weights are the real ones."""
     copy = tmp_path_factory.mktemp("copy")
     for name in ("harness", "scenarios", "sut", "compliance", "environments"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy2(ROOT / "run.sh", copy / "run.sh")
     (copy / ".cache").symlink_to(ROOT / ".cache")
-    blocks = dict(re.findall(r"^```python (\S+)\n(.*?)^```", README, re.M | re.S))
+    blocks = dict(re.findall(r"^```python (\S+)\n(.*?)^```", EXAMPLE, re.M | re.S))
     registry = copy / "sut/registry.py"
     registry.write_text(
         registry.read_text().replace("SUTS: dict[str, SutSpec] = {\n", "SUTS: dict[str, SutSpec] = {\n" + blocks.pop("registry"), 1)
@@ -35,7 +38,7 @@ def tree(tmp_path_factory):
 
 def test_the_worked_example_passes_accuracy_and_audit(tree, interpreter):
     interpreter("native-torch")  # the reference's
-    command = shlex.split(re.search(r"^```console sut\n(.*?)\n```", README, re.M | re.S)[1])
+    command = shlex.split(re.search(r"^```console sut\n(.*?)\n```", EXAMPLE, re.M | re.S)[1])
     done = subprocess.run([*command, "--load-seconds", "1", "--json"], cwd=tree, capture_output=True, text=True, check=False)
     cell = json.loads(done.stdout)["cells"][0]
     assert (cell["status"], cell["reason"]) == ("ok", "")
@@ -45,12 +48,13 @@ def test_the_worked_example_passes_accuracy_and_audit(tree, interpreter):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_is_understood(command):
-    words = shlex.split(command)[1:]
+def test_a_command_of_the_documents_is_understood(command, tmp_path):
+    (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
+    words = [word.replace("prompts.txt", str(tmp_path / "prompts.txt")) for word in shlex.split(command)[1:]]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("pack", "comply"):
-        words.append("--help")  # there is nothing to pack here, and no run
+    elif words[0] in ("pack", "comply") or "DIR" in words:
+        words.append("--help")  # there is nothing to pack or audit here, no run and no folder of weights
     elif words[0].startswith("-"):
         words.append("--dry-run")
     done = subprocess.run([ROOT / "run.sh", *words], capture_output=True, text=True, check=False)
@@ -58,4 +62,4 @@ def test_a_command_of_the_readme_is_understood(command):
 
 
 def test_the_readme_names_its_two_commands():
-    assert [c.strip() for c in COMMANDS[:2]] == ["./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"]
+    assert _COMMAND.findall(README)[:2] == ["./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"]

@@ -253,7 +253,7 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     assert result._disturbed(calm) == result._disturbed({}) == ([], [])
     serious, notes = result._disturbed({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2})
     assert [text.split(":")[0] for text in serious] == ["no answer came for 4 of its 10 s (longest 4 s)"]
-    assert [text.split(" while")[0] for text in notes] == ["other programs used 0.2 processors"]
+    assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
 
 
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
