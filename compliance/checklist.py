@@ -23,7 +23,6 @@ from compliance.checks import (
     sample_order,
     settings,
     trace,
-    user_conf,
     validity,
 )
 from compliance.findings.check import Check
@@ -49,7 +48,7 @@ def _settings(s: Subject) -> list[Check]:
     found: list[Check] = []
     for test in s.tests:
         found += [*settings.of_test(test, s), effective_settings.check(test, s), settings.sample_set(test, s)]
-    return [*found, user_conf.check(s), *settings.of_the_round(s)]
+    return [*found, settings.user_conf_keys(s), *settings.of_the_round(s)]
 
 
 def _figures(s: Subject) -> list[Check]:

@@ -1,4 +1,4 @@
-"""Requested = user.conf, on both tests, and what no test may have set. Pure: parsed logs → checks."""
+"""The settings of both tests: those requested are those of user.conf, and none is set that no test may have. Also user.conf itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shown
+from compliance.findings.check import Check, Fault, judge, manual, shown
 from compliance.findings.entries import of_entry
 from compliance.loadgen import counts
 from compliance.logs import Detail
@@ -18,6 +18,7 @@ from compliance.subject import Subject, Test, stated
 
 # What an accuracy test, which takes each sample once, has no use for.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
+_SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
@@ -186,6 +187,44 @@ def _every_sample(d: Detail, loaded: int, s: Subject) -> Iterator[Fault | str]:
     if not count == wanted == loaded == generated - filled_up:
         text = f"of {shown(total)} samples {shown(count)} were asked for, {loaded} loaded and {generated} issued; each is taken once"
         yield Fault(text, shown(wanted), f"{shown(count)} asked for, {loaded} loaded, {generated} issued")
+
+
+def user_conf_keys(s: Subject) -> Check:
+    """What LoadGen would refuse in user.conf, or ignore without a word."""
+    file = s.place.show(s.place.measurements / "user.conf")
+    faults: list[Fault | str] = [f for test in s.tests for name, f in test.faults.items() if name == "user.conf"]
+    conf, others = parse(s.performance.user_conf or ""), parse(s.accuracy.user_conf or "")
+    faults += [Fault(each.text, each.expected, each.found, line=each.line) for each in (*conf.refused, *others.refused)]
+    faults += _unknown_keys(conf, s)
+    if not conf.values and not faults:
+        faults.append("it sets nothing")
+    strangers = conf.models() - {s.place.benchmark}
+    if s.place.run and strangers:
+        names = shown(", ".join(sorted(strangers)))
+        faults.append(Fault(f"keys of {names}; LoadGen looked for {s.place.benchmark} and ignored them", s.place.benchmark, names))
+    if not faults and strangers and s.place.benchmark not in conf.models():
+        return manual(
+            "user.conf keys",
+            f"they are of {shown(', '.join(sorted(strangers)))} and the folder is {s.place.benchmark}: which name LoadGen "
+            "looked for cannot be told",
+            source="B3",
+            file=file,
+        )
+    return judge(
+        "user.conf keys",
+        dict.fromkeys(faults),
+        f"{len(conf.values)} keys, all known to LoadGen",
+        source="B3",
+        file=file,
+        fix="LoadGen ignores keys it does not know: correct them and measure again",
+    )
+
+
+def _unknown_keys(conf: Conf, s: Subject) -> Iterator[Fault]:
+    for full in conf.values:
+        _, scenario, key = full.rsplit(".", 2)
+        if key not in s.rules.user_conf or scenario not in _SCENARIO_NAMES:
+            yield Fault(f"LoadGen knows no {shown(full)!r} and ignores it", "a key LoadGen knows", shown(full), line=conf.lines[full])
 
 
 def of_the_round(s: Subject) -> list[Check]:
