@@ -193,10 +193,10 @@ def broken(run: Path, round: str | None, again: bool) -> Iterator[str]:
 def _unclean(found: Audit) -> Iterator[str]:
     for check in found.checks:
         line = check.line()
-        if "audit of " in check.name or "MemoryError" in line or "Unable to allocate" in line:
+        if check.id.startswith("audit-of-") or "MemoryError" in line or "Unable to allocate" in line:
             yield line
         if not line.isprintable() or len(line) > _LONGEST_LINE:
-            yield f"{check.name}: a line of {len(line)} characters, {'' if line.isprintable() else 'not '}printable"
+            yield f"{check.key}: a line of {len(line)} characters, {'' if line.isprintable() else 'not '}printable"
     told = found.as_json("x", "submission")
     try:
         if strict_json.parse(json.dumps(told, ensure_ascii=False)) != told:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from compliance import checklist, rules
 from compliance.checks import layout
-from compliance.findings.check import Check, Fault, Outcome, judge, not_applicable, plain, prefixed, shown
+from compliance.findings.check import Check, Fault, judge, not_applicable, placed, plain, shown
 from compliance.findings.verdict import Audit, Claim, of_level
 from compliance.loadgen import counts
 from compliance.logs import files
@@ -50,12 +50,12 @@ def examine(directory: Path, round: str | None = None) -> Audit:
     directory = directory.absolute()
     if unread := files.walk(directory).unread:
         why = [f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})" for path, reason in unread]
-        return Audit(round or "", (), (judge("readable", why, "", source="A1", fix="give yourself the right to read it, and audit again"),))
+        return Audit(round or "", (), (judge("readable", why, "", fix="give yourself the right to read it, and audit again"),))
     with files.confined(directory):
         try:
             chosen = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
-            return Audit(round or "", (), (Check("round", Outcome.FAIL, shown(e), fix="name a round there are rules for: --round"),))
+            return Audit(round or "", (), (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),))
         found = places(directory, chosen)
     if not found:
         return Audit(chosen.round, (), (_nothing(directory, chosen),))
@@ -70,21 +70,21 @@ def _of_places(found: Sequence[Place], chosen: rules.Rules, claims: list[Claim])
     checks: list[Check] = []
     if len(found) > _MOST_PLACES:
         text = f"{len(found)} folders are three below a results/; the first {_MOST_PLACES} were looked at"
-        checks.append(judge("submission tree", [text], "", source="A1", fix="audit the submitters one by one"))
+        checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
     if links := _links(found[0].root, chosen):
-        checks.append(judge("submitters' folders", links, "", source="A1", fix=_COPY))
+        checks.append(judge("submitters-folders", links, "", fix=_COPY))
     if strays := list(_strays(found, chosen)):
-        checks.append(judge("folders of the tree", strays, "", source="A1", fix="remove it, or give it the name and place of the layout"))
+        checks.append(judge("folders-of-the-tree", strays, "", fix="remove it, or give it the name and place of the layout"))
     for place in found[:_MOST_PLACES]:
         of_place = _of_place(place, chosen, claims)
-        checks += prefixed(of_place, place.name) if several else of_place
+        checks += placed(of_place, place.name) if several else of_place
     for place in {p.submitter_folder: p for p in found}.values():
         own = [each for each in found if each.submitter_folder == place.submitter_folder]
-        once = _guarded("names and sizes", partial(layout.submitter_checks, place, chosen, own))
-        checks += prefixed(once, place.show(place.submitter_folder)) if several else once
+        once = _guarded("names-and-sizes", partial(layout.submitter_checks, place, chosen, own))
+        checks += placed(once, place.show(place.submitter_folder)) if several else once
     if several:
         fix = "submit each run once, under the system and the scenario it was measured on"
-        checks.append(judge("logs of one run", _twice(claims, chosen), "no two scenarios have the same", source="A1", fix=fix))
+        checks.append(judge("logs-of-one-run", _twice(claims, chosen), "no two scenarios have the same", fix=fix))
     return checks
 
 
@@ -141,7 +141,6 @@ def _of_place(place: Place, chosen: rules.Rules, claims: list[Claim]) -> list[Ch
                 "scenario",
                 [f"{place.folder.name} is none this audit has rules for: {', '.join(chosen.scenarios)}"],
                 "",
-                source="B4",
                 file=place.name,
                 fix="name the folder as the scenario of its logs",
             )
@@ -161,17 +160,21 @@ def _judged(subject: Subject, told: Claim, claims: list[Claim]) -> list[Check]:
     found = [check for family in families for check in _guarded(family.name, partial(family.find, subject))]
     if empty:
         why = f"not judged: the {' and the '.join(empty)} detail log says nothing, which is a finding of its own"
-        found.append(not_applicable("settings, figures, LoadGen, dates and compliance tests", why, source="A3"))
+        found.append(not_applicable("logs-say-nothing", why))
     return found
 
 
 def _guarded(name: str, find: Callable[[], list[Check]]) -> list[Check]:
-    """The last resort: what a file holds must not stop the other findings. It is a fault of the audit, and it fails."""
+    """The last resort: what a file holds must not stop the other findings. It is a fault of the audit, and it fails.
+
+    Args:
+        name: the check `audit-of-<name>` says that it broke off.
+    """
     try:
         return find()
     except files.DAMAGE as e:
         why = f"the audit's own code broke off over what the files hold: {type(e).__name__}: {shown(e)}"
-        return [Check(f"audit of {name}", Outcome.FAIL, why, fix="please report it, with the directory")]
+        return [judge(f"audit-of-{name}", [why], "", fix="please report it, with the directory")]
 
 
 def recorded_round(directory: Path) -> str | None:
@@ -187,14 +190,13 @@ def _nothing(directory: Path, chosen: rules.Rules) -> Check:
     unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
     if (directory / "results").is_dir():
         above = f"it holds results/, as a submitter's folder does: give the folder that holds {divisions}"
-        return Check("submission tree", Outcome.FAIL, f"none in {plain(directory.name)}", rule_ids=("A1",), fix=above)
+        return judge("submission-tree", [f"none in {plain(directory.name)}"], "", fix=above)
     if links := _links(directory, chosen):
-        return judge("submission tree", links, "", source="A1", fix=_COPY)
-    return Check(
-        "submission tree",
-        Outcome.FAIL,
-        f"none in {plain(directory.name)}: looked for <division>/<submitter>/{template} below {divisions}",
-        rule_ids=("A1",),
+        return judge("submission-tree", links, "", fix=_COPY)
+    return judge(
+        "submission-tree",
+        [f"none in {plain(directory.name)}: looked for <division>/<submitter>/{template} below {divisions}"],
+        "",
         fix="the run did not finish: repeat its command, which goes on where it stopped"
         if unfinished
         else "give a run directory, or a folder that holds open/, closed/ or network/",

@@ -34,7 +34,7 @@ class Family:
     """What is judged together: where one check breaks off, those of its family are left out, and those of the others are not.
 
     Attributes:
-        name: as the report calls it where it broke off.
+        name: the check `audit-of-<name>` says that it broke off.
         find: the checks of one subject.
         of_logs: whether each check would only say, where there is no detail log, that it is missing.
     """
@@ -94,5 +94,5 @@ FAMILIES = (
     Family("evidence", evidence.checks),
     Family("metadata", _metadata),
     Family("official", benchmark.checks, of_logs=True),
-    Family("compliance_tests", compliance_tests.checks, of_logs=True),
+    Family("compliance-tests", compliance_tests.checks, of_logs=True),
 )

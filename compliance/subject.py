@@ -76,6 +76,11 @@ class Test:
     job: dict[str, Any] | None
     faults: dict[str, str]
 
+    @property
+    def slug(self) -> str:
+        """How the ids of checks name it: `performance`, `test01`."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True)
 class Subject:

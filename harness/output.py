@@ -213,7 +213,7 @@ def checks(found: Iterable[Check], quiet: bool) -> None:
         if check.place != place:
             place = check.place
             console.print(Text(plain(place), style="bold"))
-        console.print(Text(replace(check, name=check.own_name).line(), style=_COLOURS[check.outcome]))
+        console.print(Text(replace(check, place="").line(), style=_COLOURS[check.outcome]))
         if check.outcome is Outcome.FAIL and check.fix:
             console.print(Text(f"       {check.fix}"))
     counts = [(sum(check.outcome is outcome for check in ordered), outcome) for outcome in Outcome]

@@ -68,7 +68,7 @@ def pack(given: Sequence[Path], out: Path) -> list[Check]:
             out.rmdir()
         Path(scratch, "tree").rename(out)
     told = f"{len(chosen)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
-    return [Check("packed", Outcome.PASS, told, level=_MODE), *audit.audit(out, _MODE)]
+    return [Check("packed", "packed", Outcome.PASS, told, level=_MODE), *audit.audit(out, _MODE)]
 
 
 def digest(tree: Path) -> str:

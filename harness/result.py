@@ -27,8 +27,13 @@ _LATENCIES = {
 _TOKEN_BYTES = 4
 # Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
 _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
-# Last word of a check's name → the cause it makes a measurement invalid for; any other failed check is cause "audit".
-_CAUSES = {"precision": "precision", "evidence": "evidence", "score": "accuracy"}
+# Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
+# failed check is cause "audit".
+_CAUSES = {
+    "precision": ("performance-precision", "accuracy-precision"),
+    "evidence": ("performance-evidence", "accuracy-evidence"),
+    "accuracy": ("accuracy-score",),
+}
 
 
 def derive(directory: Path) -> Result:
@@ -116,9 +121,9 @@ def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[s
     failed = [c for c in checks if c.outcome is Outcome.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
-    for word, cause in _CAUSES.items():
+    for cause, ids in _CAUSES.items():
         for check in failed:
-            if check.name.split()[-1] == word:
+            if check.id in ids:
                 return cause, f"{check.name}: {check.detail}"
     return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
 

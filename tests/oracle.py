@@ -120,7 +120,7 @@ class Oracle:
 
 
 def _ours(directory: Path, level: str) -> str:
-    return ", ".join(c.name for c in audit.audit(directory, level) if c.outcome is Outcome.FAIL) or "accepts"
+    return ", ".join(c.key for c in audit.audit(directory, level) if c.outcome is Outcome.FAIL) or "accepts"
 
 
 def _content(folder: Path) -> dict[str, bytes | str]:

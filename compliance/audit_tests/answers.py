@@ -29,13 +29,13 @@ def checks(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
     submitted = s.place.compliance / test.name / "accuracy" / _LOG
     path = (s.place.run / "raw" / test.name / _LOG) if s.place.run is not None else submitted
     found, fault = files.attempt(sampled.read, path)
-    where = {"level": "submission", "file": s.place.show(path)}
+    where = {"file": s.place.show(path)}
     if s.place.run is None and _is_cut(submitted, s):
         return [_ends(test, submitted, s, where)]
     if found is None:
-        return [judge(f"{test.name} answers", [fault], "", source="G1", **where, fix=fixes.COMPLY)]
+        return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
     rest = [_hash(test, rule, path, submitted, s)] if s.place.run is not None else []
-    rest.append(judge(f"{test.name} samples", _samples(found, test, s), _chosen(found), source="G1", **where, fix=fixes.COMPLY))
+    rest.append(judge(f"{test.slug}-samples", _samples(found, test, s), _chosen(found), **where, fix=fixes.COMPLY))
     if test.name == "TEST06":
         return rest + test06.checks(found, test, s, where)
     return rest + test01.checks(found, test, s, where)
@@ -48,11 +48,11 @@ def _is_cut(path: Path, s: Subject) -> bool:
 
 def _ends(test: Test, path: Path, s: Subject, where: dict[str, str]) -> Check:
     """Of a log that is cut: what is left of it, its hash and what the official script said; the answers themselves are for a person."""
-    name, where = f"{test.name} answers", where | {"source": "G1"}
+    check_id = f"{test.slug}-answers"
     if faults := list(_cut_faults(test, path, s)):
-        return judge(name, faults, "", **where, fix=fixes.COMPLY)
+        return judge(check_id, faults, "", **where, fix=fixes.COMPLY)
     why = "the log of answers is truncated, and the original is not in a submission"
-    return manual(name, why, **where, fix="ask the submitter for the whole log, and compare it with the whole accuracy log")
+    return manual(check_id, why, **where, fix="ask the submitter for the whole log, and compare it with the whole accuracy log")
 
 
 def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
@@ -80,8 +80,8 @@ def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
 
 def _hash(test: Test, rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Check:
     """E2 of this log too: the submitted one is the raw one, or its head and tail with the hash of it all in accuracy.txt."""
-    where = {"level": "submission", "source": "E2", "file": s.place.show(submitted), "fix": fixes.COMPLY}
-    return judge(f"{test.name} hash", _cut(rule, whole, submitted, s), "the submitted log of answers is the raw one", **where)
+    where = {"file": s.place.show(submitted), "fix": fixes.COMPLY}
+    return judge(f"{test.slug}-hash", _cut(rule, whole, submitted, s), "the submitted log of answers is the raw one", **where)
 
 
 def _cut(rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Iterator[str]:

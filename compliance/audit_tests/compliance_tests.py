@@ -35,27 +35,29 @@ def checks(s: Subject) -> list[Check]:
         if test is None:
             found.append(_absent(name, rule, s))
         elif fault := _not_run(test, s):
-            found.append(judge(f"{name} run", [fault], "", **_where(test, s), fix=fixes.COMPLY))
+            found.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, s), fix=fixes.COMPLY))
         else:
             found += _of_test(test, rule, s)
     return [*found, repeats.check(s)]
 
 
 def _where(test: Test, s: Subject) -> dict[str, str]:
-    return {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / test.name)}
+    return {"file": s.place.show(s.place.compliance / test.name)}
 
 
 def _absent(name: str, rule: ComplianceTest, s: Subject) -> Check:
-    where = {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / name)}
+    where = {"file": s.place.show(s.place.compliance / name)}
     if s.place.division != "open" and s.official in rule.required_by:
-        return judge(name, [f"missing; {s.place.division} asks for it with {s.official}"], "", **where, fix="./run.sh comply RUN_DIR")
+        return judge(
+            name.lower(), [f"missing; {s.place.division} asks for it with {s.official}"], "", **where, fix="./run.sh comply RUN_DIR"
+        )
     workload = (s.performance.job or {}).get("workload")
     samples = s.performance.detail.number("effective_performance_sample_count") or 0
     if isinstance(workload, dict) and (why := verification.inapplicable(name, workload, int(samples))):
-        return not_applicable(name, why, **where)
+        return not_applicable(name.lower(), why, **where)
     if s.place.division == "open":
-        return not_applicable(name, "not there, and the open division asks for none", **where)
-    return not_applicable(name, f"not there, and {s.official} needs none", **where)
+        return not_applicable(name.lower(), "not there, and the open division asks for none", **where)
+    return not_applicable(name.lower(), f"not there, and {s.official} needs none", **where)
 
 
 def _not_run(test: Test, s: Subject) -> str:
@@ -70,16 +72,16 @@ def _not_run(test: Test, s: Subject) -> str:
 def _of_test(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
     where = _where(test, s)
     bare = not test.detail.values and s.place.run is None and "performance/run_1/mlperf_log_detail.txt" in rule.optional_files
-    found = [judge(f"{test.name} files", _files(test, rule, s), "those the layout asks for, none empty", **where, fix=_FILES)]
+    found = [judge(f"{test.slug}-files", _files(test, rule, s), "those the layout asks for, none empty", **where, fix=_FILES)]
     if bare:
-        found.append(not_applicable(f"{test.name} log", "the layout asks for none of its detail log, and none is there", **where))
+        found.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
     else:
         found += [
-            judge(f"{test.name} log", log.faults(test, s), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
+            judge(f"{test.slug}-log", log.faults(test, s), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
             _verdict(test, s),
-            judge(f"{test.name} settings", _settings(test, rule, s), _set(rule, s), **where, fix=fixes.COMPLY),
+            judge(f"{test.slug}-settings", _settings(test, rule, s), _set(rule, s), **where, fix=fixes.COMPLY),
             judge(
-                f"{test.name} LoadGen",
+                f"{test.slug}-loadgen",
                 _same(test, s),
                 "version, SUT and library are the performance run's, which is earlier",
                 **where,
@@ -87,7 +89,7 @@ def _of_test(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
             ),
         ]
     if s.place.run is not None:
-        found.append(judge(f"{test.name} run", _run(test, rule, s), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
+        found.append(judge(f"{test.slug}-run", _run(test, rule, s), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
     if rule.tolerance is not None:
         found.append(_performance(test, rule, s))
     return found + answers.checks(test, rule, s)
@@ -105,17 +107,17 @@ def _files(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
 
 
 def _verdict(test: Test, s: Subject) -> Check:
-    d, name = test.detail, f"{test.name} verdict"
+    d, check_id = test.detail, f"{test.slug}-verdict"
     if (
         s.recorded("mode") == "quick"
         and s.performance.detail.get("effective_min_duration_ms") != s.rules.scenarios[s.scenario].min_duration_ms
     ):
-        return not_applicable(name, f"a quick run is not asked to be VALID; LoadGen says {d.get('result_validity')}", **_where(test, s))
+        return not_applicable(check_id, f"a quick run is not asked to be VALID; LoadGen says {d.get('result_validity')}", **_where(test, s))
     reasons = " ".join(str(r) for r in d.all("result_invalid_reason")).strip()
     faults = (
         [] if d.get("result_validity") == "VALID" else [f"{d.get('result_validity', 'none')}; it must be VALID. {reasons[:200]}".strip()]
     )
-    return judge(name, faults, "VALID", **_where(test, s), fix=fixes.COMPLY)
+    return judge(check_id, faults, "VALID", **_where(test, s), fix=fixes.COMPLY)
 
 
 def _set(rule: ComplianceTest, s: Subject) -> str:
@@ -229,14 +231,14 @@ def _copies(test: Test, raw: Path, s: Subject) -> Iterator[str]:
 
 def _performance(test: Test, rule: ComplianceTest, s: Subject) -> Check:
     """G1, G2: recomputed from the detail logs, and as verify_performance.txt has it."""
-    name, found = f"{test.name} performance", verification.speed(rule, s.scenario, s.rules, s.performance.detail, test.detail)
-    where = _where(test, s) | {"source": "G2" if rule.only_faster else "G1"}
+    check_id, found = f"{test.slug}-performance", verification.speed(rule, s.scenario, s.rules, s.performance.detail, test.detail)
+    where = _where(test, s)
     if found is None:
-        return judge(name, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
+        return judge(check_id, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
     bound = f"at most {found.tolerance:.0%} faster" if rule.only_faster else f"within {found.tolerance:.0%}"
     figures = f"{found.key} {found.test:.6g}, in the performance run {found.reference:.6g}"
     told = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
     cache = ": one sample again and again is answered sooner than many, by a cache or because the machine was busy before"
     faults = [] if found.holds else [told + (cache if rule.only_faster else "")]
     faults += verify_files.stated(test, "verify_performance.txt", found.verdict, s)
-    return judge(name, faults, told, **where, fix=fixes.COMPLY)
+    return judge(check_id, faults, told, **where, fix=fixes.COMPLY)

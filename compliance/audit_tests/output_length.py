@@ -15,13 +15,13 @@ _TOKEN_BYTES = 4
 
 def check(found: Sampled, answers: Mapping[int, bytes], s: Subject, where: dict[str, str]) -> Check:
     """G4: of what is generated. Both means are of the same samples."""
-    name, where = "output length", where | {"source": "G4"}
+    check_id = "output-length"
     if s.recorded("cell", "task") == "predict":
-        return not_applicable(name, "the model generates no tokens", **where)
+        return not_applicable(check_id, "the model generates no tokens", **where)
     means = sampled.mean_length(found.rows, answers)
     if means is None or not means[1]:
-        return judge(name, ["there is no answer to take a length of"], "", **where, fix=fixes.COMPLY)
+        return judge(check_id, ["there is no answer to take a length of"], "", **where, fix=fixes.COMPLY)
     test, reference, tolerance = means[0], means[1], s.rules.output_length.tolerance
     told = f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring, {reference / _TOKEN_BYTES:.4g} in the accuracy run"
     far = abs(test - reference) > tolerance * reference
-    return judge(name, [f"{told}; they may differ by {tolerance:.0%}"] if far else [], told, **where, fix=fixes.COMPLY)
+    return judge(check_id, [f"{told}; they may differ by {tolerance:.0%}"] if far else [], told, **where, fix=fixes.COMPLY)

@@ -13,27 +13,27 @@ from compliance.loadgen import counts
 from compliance.logs.trace import Trace
 from compliance.subject import Subject
 
-NAME = "repeated samples"
+_ID = "repeated-samples"
 
 
 def check(s: Subject) -> Check:
-    rule, where = s.rules.repeats, {"level": "submission", "source": "G2", "file": s.trace_file}
+    rule, where = s.rules.repeats, {"file": s.trace_file}
     if s.trace is None:
-        return not_applicable(NAME, "there is no trace that tells the first time a sample came from the later ones", **where)
+        return not_applicable(_ID, "there is no trace that tells the first time a sample came from the later ones", **where)
     if s.scenario == "Server":
-        return not_applicable(NAME, "how long a query of Server takes depends on those that wait before it", **where)
+        return not_applicable(_ID, "how long a query of Server takes depends on those that wait before it", **where)
     times = _passes(s.trace) if s.scenario == "Offline" else _queries(s.trace, counts.each(s.performance.detail, s.scenario))
     if times is None:
-        return not_applicable(NAME, "no sample came twice", **where)
+        return not_applicable(_ID, "no sample came twice", **where)
     spent_s, first, later = times
     told = f"{first / 1e6:.4g} ms the first time a sample comes, {later / 1e6:.4g} ms later on"
     if spent_s < rule.least_seconds:
         why = f"new samples were answered for {spent_s:.3g} s, and a machine's warming up is told apart in {rule.least_seconds:g} s"
-        return not_applicable(NAME, f"{why} ({told})", **where)
+        return not_applicable(_ID, f"{why} ({told})", **where)
     if first > rule.odd * later:
         why = "an SUT that computes every answer takes as long again, one that keeps answers does not; see its source, and repeat the run"
-        return manual(NAME, f"{told}: {why}", **where)
-    return judge(NAME, [], told, **where)
+        return manual(_ID, f"{told}: {why}", **where)
+    return judge(_ID, [], told, **where)
 
 
 def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:

@@ -21,10 +21,10 @@ def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> lis
     whole = whole_log(s)
     if whole is None:
         why = "the accuracy run's log is truncated, and the original is not in a submission: ask the submitter for it"
-        return [manual(f"{test.name} answers", why, source="G1", **where)]
+        return [manual(f"{test.slug}-answers", why, **where)]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     if answers is None:
-        return [judge(f"{test.name} answers", [f"the accuracy run: {fault}"], "", source="G1", **where, fix="measure the accuracy again")]
+        return [judge(f"{test.slug}-answers", [f"the accuracy run: {fault}"], "", **where, fix="measure the accuracy again")]
     compared = sampled.compare(found.rows, answers.payloads)
     said = verify_files.stated(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, s)
     first = _compared(compared, answers.payloads, test, s, said, where)
@@ -32,26 +32,28 @@ def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> lis
 
 
 def _compared(compared: Compared, answers: Mapping[int, bytes], test: Test, s: Subject, said: list[str], where: dict[str, str]) -> Check:
-    name, where = f"{test.name} answers", where | {"source": "G1"}
+    check_id = f"{test.slug}-answers"
     faults = [f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]] + said
     if not compared.equal and not compared.different:
         faults.append("there is no answer to compare; there must be one at least")
     if faults or not compared.different:
-        return judge(name, faults, f"{compared.equal} of {compared.equal} are the accuracy run's, every byte", **where, fix=fixes.COMPLY)
+        return judge(
+            check_id, faults, f"{compared.equal} of {compared.equal} are the accuracy run's, every byte", **where, fix=fixes.COMPLY
+        )
     told = (
         f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the accuracy run's bytes "
         f"(first sample {compared.different[0].index})"
     )
     if s.place.run is None or s.no_reference:
         why = s.recorded("accuracy", "reason") if s.place.run is not None else "a submission holds no reference"
-        return manual(name, f"{told}, and nothing is there to judge them by: {why}", **where)
+        return manual(check_id, f"{told}, and nothing is there to judge them by: {why}", **where)
     score, why = files.attempt(lambda run: _scored(compared, answers, run, s.recorded("accuracy")), s.place.run)
     if score is None:
-        return judge(name, [f"{told}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
+        return judge(check_id, [f"{told}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
     within = f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most {score.threshold:g}"
     limits = ", ".join(f"{key.replace('_', ' ')} {value:.5g}" for key, value in score.detail.items())
     faults = [] if score.passed else [f"{told}; {within}, and does not pass ({limits})"]
-    return judge(name, faults, f"{told}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
+    return judge(check_id, faults, f"{told}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
 
 
 def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: dict[str, Any]) -> Any:

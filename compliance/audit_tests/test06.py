@@ -16,7 +16,6 @@ _TOKEN_BYTES = 4
 
 def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> list[Check]:
     """TEST06, as far as these SUTs can be asked: they stream no tokens and report no token counts."""
-    where = where | {"source": "G3"}
     ends = _end_tokens(s)
     odd = [
         f"the answer of sample {row.index} has {len(row.data)} bytes" for row in found.rows if len(row.data) % _TOKEN_BYTES or not row.data
@@ -29,17 +28,17 @@ def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> lis
         *_failed_checks(test, s),
         *verify_files.stated(test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", s),
     ]
-    whole = judge(f"{test.name} tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
+    whole = judge(f"{test.slug}-tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
     if ends:
-        last = judge(f"{test.name} EOS", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
+        last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
     else:
         why = "no end token: the prompts are not of the weights' own tokenizer, or the submission does not say which"
-        last = not_applicable(f"{test.name} EOS", why, **where)
+        last = not_applicable(f"{test.slug}-eos", why, **where)
     return [
         whole,
         last,
-        not_applicable(f"{test.name} first token", verification.NO_FIRST_TOKEN, **where),
-        not_applicable(f"{test.name} token count", verification.NO_TOKEN_COUNT, **where),
+        not_applicable(f"{test.slug}-first-token", verification.NO_FIRST_TOKEN, **where),
+        not_applicable(f"{test.slug}-token-count", verification.NO_TOKEN_COUNT, **where),
     ]
 
 

@@ -37,59 +37,52 @@ def checks(s: Subject) -> list[Check]:
     where = {"file": s.place.show(submitted)}
     found = [
         judge(
-            "accuracy log size",
+            "accuracy-log-size",
             _size(submitted, s.rules),
             f"at most {s.rules.truncation.limit_bytes} bytes",
-            source="E4",
             fix=_CUT,
             **where,
         ),
-        judge(
-            "performance log of answers", _no_answers(s), "empty, as it must be", source="E3", fix="remove audit.config and measure again"
-        ),
+        judge("performance-log-of-answers", _no_answers(s), "empty, as it must be", fix="remove audit.config and measure again"),
     ]
     if whole is None:
         why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        text = judge("accuracy hash", _hash_form(s), "", source="E2", fix=_CUT)
+        text = judge("accuracy-hash", _hash_form(s), "", fix=_CUT)
         return [
             *found,
             *_ends(s, submitted, why),
-            text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2", fix=_ASK, **where),
+            text if text.outcome == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
             _stated(s, why),
             _tolerance(s),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     found.append(
         judge(
-            "accuracy hash",
+            "accuracy-hash",
             _hash(s, whole, answers),
             "of the whole log; head and tail of the submitted one are its own",
-            source="E2",
             fix=_CUT,
             **where,
         )
     )
     found.append(
         judge(
-            "accuracy log",
+            "accuracy-log",
             _answers(s, answers, fault),
             f"{len(answers.payloads) if answers else 0} samples, each once",
-            source="E3",
             file=s.place.show(whole),
             fix=_AGAIN,
         )
     )
     if answers is not None:
         order = _order(s, answers)
-        found.append(
-            judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
-        )
+        found.append(judge("accuracy-order", order, "the one that follows from the seeds", file=s.place.show(whole), fix=_AGAIN))
     judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and s.no_reference else []
     return [
         *found,
         _score(s, answers, fault),
         _tolerance(s),
-        judge("accuracy judged", judged, "against a reference", level="valid", source="E1", fix=_REFERENCE),
+        judge("accuracy-judged", judged, "against a reference", fix=_REFERENCE),
     ]
 
 
@@ -101,12 +94,12 @@ def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
     order = _order(s, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN)
+        judge("accuracy-order", order, told, file=file, fix=_AGAIN)
         if rows.seq_ids
-        else not_applicable("accuracy order", "a row is longer than what truncation keeps: none is left whole", source="C7", file=file),
-        judge("accuracy log", rows.problems, "", source="E3", file=file, fix=_CUT)
+        else not_applicable("accuracy-order", "a row is longer than what truncation keeps: none is left whole", file=file),
+        judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
         if rows.problems
-        else manual("accuracy log", why, source="E3", file=file, fix=_ASK),
+        else manual("accuracy-log", why, file=file, fix=_ASK),
     ]
 
 
@@ -216,7 +209,7 @@ def _from_zero(numbers: np.ndarray) -> bool:
 
 def _tolerance(s: Subject) -> Check:
     """What record.json judges by is not its own to choose."""
-    where = {"source": "E1", "file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
+    where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
     if s.place.run is None:
         return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
     return judge("tolerance", _loose(s), "within the round's limits", **where)
@@ -236,23 +229,23 @@ def _loose(s: Subject) -> Iterator[Fault]:
 
 
 def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    where = {"file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (s.accuracy_text or "").split("\n", 1)[0]
     if s.place.run is None:
         return _stated(s, "a submission without a run directory around it holds no reference to score against")
     if s.no_reference:
-        return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
+        return manual("accuracy-score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
     if answers is None:
-        return judge("accuracy score", [fault], "", **where)
+        return judge("accuracy-score", [fault], "", **where)
     reference, why = files.attempt(files.arrays, s.place.run / "reference.npz")
     forced, forced_why = _forced(s.place.run / "raw" / "accuracy" / "logits.npy")
     if reference is None or forced_why:
-        return judge("accuracy score", [f"cannot be taken again: {why or forced_why}"], "", **where)
+        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
     found, why = files.reckon(lambda: _scored(s.recorded("accuracy"), answers, reference, forced))
     if found is None:
-        return judge("accuracy score", [f"cannot be taken again: {why}"], "", **where)
+        return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
-        "accuracy score",
+        "accuracy-score",
         [*_compared(found, line), *_refusals(s)],
         f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
         **where,
@@ -261,12 +254,12 @@ def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
 
 def _stated(s: Subject, why: str) -> Check:
     """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    where = {"file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (s.accuracy_text or "").splitlines()):
-        return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
+        return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
     if refused := list(_refusals(s)):
-        return judge("accuracy score", refused, "", **where)
-    return manual("accuracy score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
+        return judge("accuracy-score", refused, "", **where)
+    return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
 
 
 def _refusals(s: Subject) -> Iterator[Fault]:

@@ -8,24 +8,24 @@ from compliance.findings.check import Check, Fault, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.subject import Subject
 
-_NAME = "whole batches"
+_ID = "whole-batches"
 _LEAST = 3  # of a quick run; a round asks for far more
 
 
 def checks(s: Subject) -> list[Check]:
     samples, batches = counts.batches(s.performance.detail, s.scenario, s.recorded("cell", "batch_size"))
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    where = {"source": "J3", "file": file, "fix": "measure again: the harness chooses whole batches by itself"}
+    where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
     if s.scenario != "Offline" or s.record is None:
         why = f"{s.scenario} has none" if s.record is not None else "no record says what the batch size is"
-        return [not_applicable(_NAME, why, **where)]
+        return [not_applicable(_ID, why, **where)]
     if samples is None or batches is None:
-        return [judge(_NAME, ["the number of samples or the batch size is missing"], "", **where)]
+        return [judge(_ID, ["the number of samples or the batch size is missing"], "", **where)]
     rows = batches * int(s.recorded("cell", "batch_size"))
     padding = (rows - samples) / rows
     told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
     faults = _faults(samples, batches, rows) if s.recorded("mode") == "quick" else ()
-    return [judge(_NAME, faults, told, **where)]
+    return [judge(_ID, faults, told, **where)]
 
 
 def _faults(samples: int, batches: int, rows: int) -> Iterator[Fault]:

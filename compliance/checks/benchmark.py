@@ -13,7 +13,6 @@ from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject, folders
 
-_LEVEL = "submission"
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
 # Of a line of accuracy.txt: none of a metric is longer.
 _LONGEST_LINE = 4096
@@ -27,19 +26,19 @@ def checks(s: Subject) -> list[Check]:
     scored = [_scored(name, rule, s) for name, rule in s.rules.scored_tests.items() if _concerns(name, rule, s)]
     if row is None:
         return scored  # "model mapping" says so
-    names: dict[str, tuple[str, Callable[[Subject], Iterator[Fault]], str]] = {
-        "benchmark": ("B8", _misfits, f"counts and settings are those of {s.official}"),
-        "accuracy target": ("E5", accuracy, "every metric is within its limits"),
-        "scenarios": ("F6", _scenarios, "those of the system's suite"),
+    by_id: dict[str, tuple[Callable[[Subject], Iterator[Fault]], str]] = {
+        "benchmark": (_misfits, f"counts and settings are those of {s.official}"),
+        "accuracy-target": (accuracy, "every metric is within its limits"),
+        "scenarios": (_scenarios, "those of the system's suite"),
     }
     if s.place.division == "open":
         why = f"the open division may differ from {s.official}; eligibility says where it does"
-        free = [not_applicable(name, why, source=source, level=_LEVEL) for name, (source, _, _) in names.items()]
-        impossible = judge("accuracy target", _impossible(s), "", source="E5", level=_LEVEL, fix="score the answers again")
-        return [*(impossible if c.name == impossible.name and impossible.faults else c for c in free), *scored]
+        free = [not_applicable(check_id, why) for check_id in by_id]
+        impossible = judge("accuracy-target", _impossible(s), "", fix="score the answers again")
+        return [*(impossible if c.id == impossible.id and impossible.faults else c for c in free), *scored]
     fix = "measure what the benchmark asks for, or submit to the open division"
     return [
-        *(judge(name, find(s), good, source=source, level=_LEVEL, fix=fix) for name, (source, find, good) in names.items()),
+        *(judge(check_id, find(s), good, fix=fix) for check_id, (find, good) in by_id.items()),
         *scored,
     ]
 
@@ -187,21 +186,20 @@ def _concerns(name: str, rule: ScoredTest, s: Subject) -> bool:
 def _scored(name: str, rule: ScoredTest, s: Subject) -> Check:
     """What the benchmark's own script wrote is all there is: what it says against the run is believed, what it says for it is not."""
     path = s.place.compliance / name / rule.verdict_file
-    where = {"source": "G6", "level": _LEVEL, "file": s.place.show(path)}
+    file = s.place.show(path)
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
-        return judge(name, [fault or f"{rule.verdict_file} does not say TEST PASS"], "", fix="run the test again", **where)
-    return manual(name, f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for its logs", **where)
+        return judge(name.lower(), [fault or f"{rule.verdict_file} does not say TEST PASS"], "", file=file, fix="run the test again")
+    why = f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for its logs"
+    return manual(name.lower(), why, file=file)
 
 
 def eligibility(s: Subject) -> Check:
     """I1: what keeps this from being an MLPerf submission. A finding for people; it never fails a level."""
     reasons = list(_ineligible(s))
     if not reasons:
-        return manual(
-            "eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have", source="I1"
-        )
-    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons, source="I1")
+        return manual("eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have")
+    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons)
 
 
 def _ineligible(s: Subject) -> Iterator[str]:

@@ -24,22 +24,21 @@ _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 def dates(s: Subject, now: datetime | None = None) -> Check:
     now = now or datetime.now(UTC)
     tested = [test.detail.get("test_datetime") for test in s.tests]
-    made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", source="D2", fix=fixes.BOTH)
+    made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
     doubts, unchanged = [*_apart(s), *_overlap(s)], "nothing was changed between the tests"
     return fail_or_manual(made, _dates(s, now), doubts, unchanged, of_a_run=s.place.run is not None)
 
 
 def digests(s: Subject) -> list[Check]:
     if s.place.run is None:
-        return [not_applicable(name, BARE, source="D3") for name in ("digests", "raw logs", "worker outcomes", "trace")]
+        return [not_applicable(check_id, BARE) for check_id in ("digests", "raw-logs", "worker-outcomes", "trace")]
     return [
         _digests(s),
-        judge("raw logs", _raw_logs(s), "the submitted logs are the raw ones", source="D3", fix=_TREE),
+        judge("raw-logs", _raw_logs(s), "the submitted logs are the raw ones", fix=_TREE),
         judge(
-            "worker outcomes",
+            "worker-outcomes",
             _outcomes(s),
             "both tests ended well",
-            source="D3",
             fix="repeat the run's command, which goes on where it stopped",
         ),
         _trace(s),
@@ -109,7 +108,7 @@ def _apart(s: Subject) -> Iterator[Fault]:
 def _digests(s: Subject) -> Check:
     """weights and inputs lie in the cache, not here: only that they are stated. The reference is here."""
     assert s.place.run is not None
-    where = {"source": "D3", "file": "reference.npz", "fix": fixes.OWN}
+    where = {"file": "reference.npz", "fix": fixes.OWN}
     faults: list[Fault | str] = [
         _no_sha256(name, shown(repr(s.recorded("digests", name))))
         for name in ("weights", "inputs")
@@ -130,7 +129,7 @@ def _digests(s: Subject) -> Check:
 
 def _trace(s: Subject) -> Check:
     """The recorded one must be here."""
-    where = {"source": "C6", "file": s.trace_file, "fix": fixes.OWN}
+    where = {"file": s.trace_file, "fix": fixes.OWN}
     stated = s.recorded("digests", "trace")
     plan = (s.performance.outcome or {}).get("plan")
     planned = plan.get("trace") if isinstance(plan, dict) else plan

@@ -19,15 +19,14 @@ _LOOSE, _LOOSE_S = 0.05, 10.0
 def performance(s: Subject) -> Check:
     d, file = s.performance.detail, s.place.show(s.performance.folder / "mlperf_log_detail.txt")
     good = "the latencies fit into the time that passed"
-    return judge("duration", _duration(d, s.scenario, s.rules), good, source="C3", file=file, fix=fixes.FIGURES)
+    return judge("duration", _duration(d, s.scenario, s.rules), good, file=file, fix=fixes.FIGURES)
 
 
 def accuracy(s: Subject) -> Check:
     return judge(
-        "accuracy duration",
+        "accuracy-duration",
         _clocks(s.accuracy.detail, s.rules),
         "calendar and log agree",
-        source="C3",
         file=s.place.show(s.accuracy.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )
@@ -35,11 +34,9 @@ def accuracy(s: Subject) -> Check:
 
 def measured(s: Subject) -> Check:
     return judge(
-        "measured duration",
+        "measured-duration",
         _long_enough(s.performance.detail, s.scenario, s.rules),
         f"at least {_least_s(s.rules, s.scenario):g} s",
-        level="valid",
-        source="C3",
         file=s.place.show(s.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.VALID,
     )

@@ -17,10 +17,9 @@ from compliance.subject import Subject
 
 def check(s: Subject) -> Check:
     return judge(
-        "early stopping",
+        "early-stopping",
         _faults(s.performance.detail, s.scenario, s.rules),
         "as re-derived from the number of queries",
-        source="C9",
         file=s.place.show(s.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )

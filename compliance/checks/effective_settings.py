@@ -35,10 +35,9 @@ _UNCHANGED = (
 
 def check(test: Test, s: Subject) -> Check:
     return judge(
-        f"{test.name} effective settings",
+        f"{test.name}-effective-settings",
         _faults(test.detail, s),
         "follow from those requested",
-        source="B3",
         file=s.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=fixes.SETTINGS,
     )

@@ -15,7 +15,7 @@ _BARE = "a submission without a run directory around it holds no evidence"
 
 def checks(s: Subject) -> list[Check]:
     if s.place.run is None:
-        return [not_applicable(name, _BARE, source=source) for name, source in (("evidence", "J1"), ("precision", "J2"))]
+        return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     after = (s.performance.outcome or {}).get("evidence_after")
     seen = after if isinstance(after, dict) else {}
     found = []
@@ -23,20 +23,18 @@ def checks(s: Subject) -> list[Check]:
         file = f"raw/{test.name}/outcome.json"
         found.append(
             judge(
-                f"{test.name} evidence",
+                f"{test.name}-evidence",
                 _graphs(test, s),
                 f"{s.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_told(seen.get('compiled_share'))}",
-                source="J1",
                 file=file,
                 fix=_FIX,
             )
         )
         found.append(
             judge(
-                f"{test.name} precision",
+                f"{test.name}-precision",
                 _precision(test, s),
                 f"{seen.get('precision')}, read off weights and a product",
-                source="J2",
                 file=file,
                 fix=_FIX,
             )

@@ -24,8 +24,8 @@ def checks(s: Subject) -> list[Check]:
     issued = f"{counts.samples(d, s.scenario)} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
     return [
-        judge("counts", _counts(s), issued, source="C4", file=file, fix=fixes.FIGURES),
-        judge("latencies", _latencies(d, s.scenario), agreement, source="C4", file=file, fix=fixes.FIGURES),
+        judge("counts", _counts(s), issued, file=file, fix=fixes.FIGURES),
+        judge("latencies", _latencies(d, s.scenario), agreement, file=file, fix=fixes.FIGURES),
     ]
 
 

@@ -23,12 +23,11 @@ _LABEL = re.compile(
 
 def checks(s: Subject) -> list[Check]:
     found = [
-        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name, fix=_ADD),
+        judge("files-complete", _missing(s), "all there, none empty", file=s.place.name, fix=_ADD),
         judge(
-            "no other files",
+            "no-other-files",
             _extra(s),
             "nothing that does not belong",
-            source="A1",
             file=s.place.name,
             fix="remove them: a submission holds nothing else",
         ),
@@ -41,18 +40,16 @@ def of_test(test: Test, s: Subject) -> list[Check]:
     detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
     return [
         judge(
-            f"{test.name} detail log",
+            f"{test.name}-detail-log",
             _whole(test, s),
             f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
-            source="A3",
             file=detail,
             fix=_RESTORE,
         ),
         judge(
-            f"{test.name} summary",
+            f"{test.name}-summary",
             [*test.summary.problems, *_contradictions(test, s)],
             "as the detail log has it",
-            source="C5",
             file=summary,
             fix=_RESTORE,
         ),
@@ -63,18 +60,16 @@ def submitter_checks(place: Place, rules: Rules, every: Sequence[Place]) -> list
     """Once for each submitter's folder. `every`: its scenarios."""
     return [
         judge(
-            "nothing beside the scenarios",
+            "nothing-beside-the-scenarios",
             _beside(place, rules, every),
             "every file is of a scenario, a system, the source or a document",
-            source="A1",
             file=place.show(place.submitter_folder),
             fix="remove it, or put it into the folder it belongs to",
         ),
         judge(
-            "names and sizes",
+            "names-and-sizes",
             _odd(place, rules),
             "no link, hidden file, space, empty folder or file over 50 MB",
-            source="A1",
             file=place.show(place.submitter_folder),
             fix="rename, remove or shrink them, and put files where links are",
         ),

@@ -14,7 +14,7 @@ _GENERATED = ("/mlperf_conf.h",)  # by setup.py: a build from a checkout may not
 
 
 def checks(s: Subject) -> list[Check]:
-    same = partial(judge, "LoadGen of both tests", good="the same version and build, SUT and library", source="D1", fix=fixes.BOTH)
+    same = partial(judge, "loadgen-of-both-tests", good="the same version and build, SUT and library", fix=fixes.BOTH)
     both = "both tests ran the same revision"
     doubts = [*_build_dates(s), *_commits(s)]
     return [
@@ -27,9 +27,8 @@ def _loadgen(test: Test, s: Subject) -> Check:
     """The wheel's own commit and files; in a bare submission of one of the round's versions a person may find them in another tag."""
     made = partial(
         judge,
-        f"{test.name} LoadGen",
+        f"{test.name}-loadgen",
         good=f"unmodified {test.detail.get('loadgen_version')}",
-        source="B1 D1",
         file=s.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=f"measure with {s.rules.wheel}",
     )

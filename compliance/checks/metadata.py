@@ -33,45 +33,39 @@ def checks(s: Subject) -> list[Check]:
     mapping = place.show(place.submitter_folder / layout.model_mapping)
     return [
         judge(
-            "system description",
+            "system-description",
             [*_schema(s, s.system, "system", system), *_names(s)],
             "all fields, and of this submitter",
-            source="F1",
             file=system,
             fix=_CORRECT,
         ),
         judge(
-            "measurements.json",
+            "measurements-json",
             _schema(s, s.measurements, "measurements", measured),
             "all five fields",
-            source="F2",
             file=measured,
             fix=_CORRECT,
         ),
         *_of_division(s, system, measured),
         judge(
-            "README",
+            "readme",
             _readme(s),
             "it says something",
-            source="F3",
             file=place.show(place.measurements / "README.md"),
             fix="write into it how to repeat the result",
         ),
-        judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping, fix=_CORRECT),
+        judge("model-mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", file=mapping, fix=_CORRECT),
         judge(
-            "source folder",
+            "source-folder",
             _source(s),
             "there, and not empty",
-            source="F4",
             file=place.show(_source_folder(s)),
             fix="put the source there, or how to come by it",
         ),
         judge(
-            "submitted source",
+            "submitted-source",
             _submitted_source(s),
             "the one that ran" if place.run else "there is a program",
-            level="submission",
-            source="F4",
             file=place.show(_source_folder(s)),
             fix="measure it with --mode submission, which puts the source there",
         ),
@@ -131,16 +125,11 @@ def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
     """What closed and network ask for and open does not."""
     if s.place.division == "open":
         why = "the open division does not ask for it"
-        return [
-            not_applicable(name, why, source=source, level="submission")
-            for name, source in (("retraining", "F7"), ("calibration", "F7"), ("network", "F8"))
-        ]
+        return [not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")]
     network = judge(
         "network",
         _network(s),
         "as the division wants it",
-        source="F8",
-        level="submission",
         file=system,
         fix="submit to the division it was measured for",
     )
@@ -150,7 +139,7 @@ def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
 def _retraining(s: Subject, file: str) -> Check:
     stated = (s.measurements or {}).get("retraining")
     words = [str(word).strip().rstrip(".").lower() for word in (stated if isinstance(stated, list) else [stated])]
-    where = {"level": "submission", "source": "F7", "file": file, "fix": "submit what was retrained to the open division"}
+    where = {"file": file, "fix": "submit what was retrained to the open division"}
     if s.measurements is None or all(word in _NOT_RETRAINED for word in words):
         return judge("retraining", [] if s.measurements is not None else [f"{file} does not tell"], f"{shown(stated)}", **where)
     return manual(
@@ -162,8 +151,6 @@ def _calibration(s: Subject) -> Check:
     """A model may be calibrated without it only where nothing was quantised, which nobody but a person can tell."""
     there = [name for name in _CALIBRATION if _says_something(s.place.submitter_folder / name)]
     where = {
-        "level": "submission",
-        "source": "F7",
         "file": s.place.show(s.place.submitter_folder),
         "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",
     }
@@ -229,6 +216,6 @@ def _is_program(path: Path) -> bool:
 
 def _record(s: Subject) -> Check:
     if s.place.run is None:
-        return not_applicable("record.json", "a submission without a run directory around it", source="D3")
+        return not_applicable("record-json", "a submission without a run directory around it")
     faults = _schema(s, s.record, "record", "record.json")
-    return judge("record.json", faults, "complete", source="D3", file="record.json", fix="put the run's own file there, or measure again")
+    return judge("record-json", faults, "complete", file="record.json", fix="put the run's own file there, or measure again")

@@ -19,7 +19,7 @@ _JOB = "raw/performance/job.json"
 # Of a Job: what the accuracy and the performance test of one result have in common.
 _SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 _UNREAD = "record.json, which it is compared with, cannot be read"
-_NAMES = ("system of the record", "measurements of the record", "outcomes and result")
+_IDS = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
 _MADE = "put back what the run wrote, or measure again"
 _UNTOLD = ("N/A", "none")
 _HELD = {"tf32": "float32"}
@@ -32,30 +32,30 @@ _FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
 
 def checks(s: Subject) -> list[Check]:
     if s.record is None:
-        return [not_applicable(name, _UNREAD if s.place.run else _NO_RECORD, source="D4") for name in _NAMES]
+        return [not_applicable(check_id, _UNREAD if s.place.run else _NO_RECORD) for check_id in _IDS]
     system = s.place.show(s.place.submitter_folder / s.rules.layout.system.format(system=s.place.system))
     found = [
-        ("system of the record", [*_folders(s), *_system(s)], "the machine, SUT and submitter that were recorded", system),
+        ("system-of-the-record", [*_folders(s), *_system(s)], "the machine, SUT and submitter that were recorded", system),
         (
-            "measurements of the record",
+            "measurements-of-the-record",
             _measurements(s),
             "data types and weights that were recorded",
             s.place.show(measurements_file(s.place, s.rules)),
         ),
         (
-            "outcomes and result",
+            "outcomes-and-result",
             [*(fault for test in (*s.tests, *s.compliance.values()) for fault in _outcome(test, s)), *_result(s)],
             "every worker answered and took what its log says, whose figure is the result's",
             "",
         ),
     ]
-    return [judge(name, faults, good, source="D4", file=file, fix=_MADE) for name, faults, good, file in found]
+    return [judge(check_id, faults, good, file=file, fix=_MADE) for check_id, faults, good, file in found]
 
 
 def agreement(s: Subject) -> Check:
     if s.place.run is None:
-        return not_applicable("record", BARE, source="D3")
-    return judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json", fix=fixes.OWN)
+        return not_applicable("record", BARE)
+    return judge("record", _record(s), "agrees with logs and folders", file="record.json", fix=fixes.OWN)
 
 
 def _record(s: Subject) -> Iterator[Fault | str]:

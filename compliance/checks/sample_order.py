@@ -25,10 +25,9 @@ _LARGEST_LIBRARY = 10_000_000
 def loaded_sets(s: Subject) -> list[Check]:
     return [
         judge(
-            f"{test.name} loaded set",
+            f"{test.name}-loaded-set",
             _loaded(test, s.rules),
             "the one that follows from the seed",
-            source="C7",
             file=s.place.show(test.folder / "mlperf_log_detail.txt"),
             fix=fixes.LOGS,
         )
@@ -38,10 +37,10 @@ def loaded_sets(s: Subject) -> list[Check]:
 
 def performance(s: Subject) -> Check:
     if s.trace is None:
-        return not_applicable("performance order", s.no_trace, source="C6", file=s.trace_file)
+        return not_applicable("performance-order", s.no_trace, file=s.trace_file)
     faults = of_the_log(_order(s.trace, s.performance.detail, s.scenario), s.place.show(s.performance.folder / "mlperf_log_detail.txt"))
     good = "the one that follows from the seeds"
-    return judge("performance order", faults, good, source="C7", file=s.trace_file, fix=fixes.LOGS)
+    return judge("performance-order", faults, good, file=s.trace_file, fix=fixes.LOGS)
 
 
 def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:

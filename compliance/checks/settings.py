@@ -55,7 +55,7 @@ def inferred(s: Subject) -> list[Check]:
         faults.append(Fault(text, own.logged_as, seen, line=line))
     good = f"the system is {shown(system_type)}: {s.place.scenario} is inferred from {seen}, by whose rules the logs are judged"
     fix = "put the logs into the folder of what they are, or measure this scenario"
-    return [judge("inferred scenario", faults, good, source="B4", file=file, fix=fix)]
+    return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
 
 
 def of_test(test: Test, s: Subject) -> list[Check]:
@@ -63,34 +63,30 @@ def of_test(test: Test, s: Subject) -> list[Check]:
     conf = parse(test.user_conf or "")
     return [
         judge(
-            f"{test.name} test and scenario",
+            f"{test.name}-test-and-scenario",
             _kind(test, s),
             f"{_MODES[test.name]}, {s.scenario}",
-            source="B4 B5",
             file=file,
             fix="put the logs into the folder of what they are, or measure again",
         ),
         judge(
-            f"{test.name} seeds",
+            f"{test.name}-seeds",
             _seeds(test.detail, s.rules),
             f"those of {s.rules.round}",
-            source="B1",
             file=file,
             fix=f"measure with {s.rules.wheel}",
         ),
         judge(
-            f"{test.name} audit settings",
+            f"{test.name}-audit-settings",
             _audit(test.detail),
             "none is left over",
-            source="B5",
             file=file,
             fix="remove audit.config and measure again",
         ),
         judge(
-            f"{test.name} requested settings",
+            f"{test.name}-requested-settings",
             _requested(test, conf, s),
             "as user.conf has them",
-            source="B3",
             file=file,
             fix=fixes.SETTINGS,
         ),
@@ -99,10 +95,9 @@ def of_test(test: Test, s: Subject) -> list[Check]:
 
 def sample_set(test: Test, s: Subject) -> Check:
     return judge(
-        f"{test.name} sample set",
+        f"{test.name}-sample-set",
         _sample_set(test, s),
         f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
-        source="B6",
         file=s.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=fixes.SETTINGS,
     )
@@ -204,17 +199,15 @@ def user_conf_keys(s: Subject) -> Check:
         faults.append(Fault(f"keys of {names}; LoadGen looked for {s.place.benchmark} and ignored them", s.place.benchmark, names))
     if not faults and strangers and s.place.benchmark not in conf.models():
         return manual(
-            "user.conf keys",
+            "user-conf-keys",
             f"they are of {shown(', '.join(sorted(strangers)))} and the folder is {s.place.benchmark}: which name LoadGen "
             "looked for cannot be told",
-            source="B3",
             file=file,
         )
     return judge(
-        "user.conf keys",
+        "user-conf-keys",
         dict.fromkeys(faults),
         f"{len(conf.values)} keys, all known to LoadGen",
-        source="B3",
         file=file,
         fix="LoadGen ignores keys it does not know: correct them and measure again",
     )
@@ -231,7 +224,7 @@ def of_the_round(s: Subject) -> list[Check]:
     """What the round asks for, and `quick` does not."""
     d, rules = s.performance.detail, s.rules.scenarios[s.scenario]
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    where = {"level": "valid", "file": file, "fix": fixes.VALID}
+    where = {"file": file, "fix": fixes.VALID}
     least = rules.min_query_count(int(d.number("qsl_reported_total_count") or 0) or rules.least_count)
     duration = d.number("effective_min_duration_ms")
     short = (
@@ -245,15 +238,15 @@ def of_the_round(s: Subject) -> list[Check]:
     if rules.counts == "queries" and each != rules.samples_per_query and s.place.division != "open":
         few.append(_asked(f"{each} samples a query", str(rules.samples_per_query), d.line("effective_samples_per_query")))
     found = [
-        judge("minimum duration setting", short, f"{duration} ms", source="B2", **where),
-        judge("least count", few, f"{count} {rules.counts}", source="B9", **where),
+        judge("minimum-duration-setting", short, f"{duration} ms", **where),
+        judge("least-count", few, f"{count} {rules.counts}", **where),
     ]
     official = s.rules.benchmarks.get(s.official or "")
     if official and official.equal_issue:
         key = "effective_sample_concatenate_permutation"
         text = f"off; {s.official} wants every sample equally often"
         unequal = [] if d.get(key) is True else [Fault(text, "True", shown(d.get(key)), line=d.line(key))]
-        found.append(judge("equal issue", unequal, "every sample equally often", source="B7", **where))
+        found.append(judge("equal-issue", unequal, "every sample equally often", **where))
     return found
 
 

@@ -26,9 +26,9 @@ Faults = Iterator[Fault | str]
 
 
 def checks(s: Subject) -> list[Check]:
-    names, trace = ("trace samples", "trace figures", "trace times"), s.trace
+    ids, trace = ("trace-samples", "trace-figures", "trace-times"), s.trace
     if trace is None:
-        return [not_applicable(name, s.no_trace, source="C6", file=s.trace_file) for name in names]
+        return [not_applicable(check_id, s.no_trace, file=s.trace_file) for check_id in ids]
     d, scenario = s.performance.detail, s.scenario
     log = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
     parts = (_samples(trace, d, scenario), _figures(s, trace), _times(s, trace))
@@ -38,8 +38,8 @@ def checks(s: Subject) -> list[Check]:
         _TIMES_TOLD[scenario],
     )
     return [
-        judge(name, of_the_log(faults, log), said, source=source, file=s.trace_file, fix=fixes.LOGS)
-        for name, faults, said, source in zip(names, parts, good, ("C8", "C6", "C6"), strict=True)
+        judge(check_id, of_the_log(faults, log), said, file=s.trace_file, fix=fixes.LOGS)
+        for check_id, faults, said in zip(ids, parts, good, strict=True)
     ]
 
 

@@ -24,7 +24,6 @@ def parts(s: Subject) -> Check:
         "validity",
         _validity(d, s.scenario, s.rules),
         f"{d.get('result_validity')}, as re-derived from duration, counts and early stopping",
-        source="C1",
         file=s.place.show(s.performance.folder / "mlperf_log_detail.txt"),
         fix=fixes.FIGURES,
     )
@@ -32,16 +31,15 @@ def parts(s: Subject) -> Check:
 
 def verdict(s: Subject) -> Check:
     file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    return judge("LoadGen's verdict", _verdict(s.performance.detail), "VALID", level="valid", source="C1", file=file, fix=fixes.VALID)
+    return judge("loadgen-verdict", _verdict(s.performance.detail), "VALID", file=file, fix=fixes.VALID)
 
 
 def error_lines(test: Test, s: Subject) -> Check:
     """C2: LoadGen's own verdict does not look at errors."""
     return judge(
-        f"{test.name} errors",
+        f"{test.name}-errors",
         _errors(test),
         "no error line, none counted",
-        source="C2",
         file=s.place.show(test.folder / "mlperf_log_detail.txt"),
         fix="see the line in the log, and measure again",
     )

@@ -1,4 +1,8 @@
-"""One finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason."""
+"""One finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason.
+
+A check has an id beside its name: a slug such as `performance-evidence`. Code, filters, JSON, the page's anchors and tests use the id, so
+that the name can be worded anew. An id is never changed and never given to another check. checks.toml lists every id with its rules.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from compliance.findings import registry
 from compliance.rules import sources
 
 _SHOWN_FAULTS, _KEPT_FAULTS = 5, 100
@@ -48,7 +53,8 @@ class Check:
     """One rule applied to one directory.
 
     Attributes:
-        name: what was looked at, in a few words.
+        id: the stable slug, see checks.toml; unique among the checks of one place.
+        name: what was looked at, in a few words for a reader.
         detail: what was found, and for a failure what the rule wants; one sentence.
         level: the lowest level this must hold for, `quick`, `valid` or `submission`.
         rule_ids: the rules it applies, keys of sources.toml.
@@ -56,9 +62,10 @@ class Check:
         fix: what to do about it.
         faults: each thing that is wrong, or that a person has to judge; the first hundred.
         faults_left_out: how many more there were.
-        place: the scenario's folder, which begins the name, where several are audited together.
+        place: the scenario's or submitter's folder, where several are audited together; else empty.
     """
 
+    id: str
     name: str
     outcome: Outcome
     detail: str
@@ -71,6 +78,16 @@ class Check:
     place: str = ""
 
     @property
+    def key(self) -> str:
+        """The place and the id: unique in the report of one audit."""
+        return f"{self.place}/{self.id}" if self.place else self.id
+
+    @property
+    def title(self) -> str:
+        """The place and the name, as a reader sees them."""
+        return f"{self.place}: {self.name}" if self.place else self.name
+
+    @property
     def rule(self) -> str:
         """What the rules say, a sentence each; empty: a convention of this project alone."""
         return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
@@ -80,16 +97,12 @@ class Check:
         """Where that stands: documents and sections."""
         return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
 
-    @property
-    def own_name(self) -> str:
-        """Without the place it begins with."""
-        return self.name.removeprefix(f"{self.place}: ")
-
     def line(self) -> str:
-        return plain(f"[{self.outcome}] {self.name}: {self.detail}")
+        return plain(f"[{self.outcome}] {self.title}: {self.detail}")
 
     def as_json(self) -> dict[str, Any]:
         return {
+            "id": self.id,
             "name": self.name,
             "outcome": str(self.outcome),
             "detail": self.detail,
@@ -122,34 +135,36 @@ def plain(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def judge(
-    name: str, faults: Iterable[Fault | str], good: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = ""
-) -> Check:
+def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str = "", fix: str = "") -> Check:
     """FAIL with every fault (the first five of many in `detail`), or PASS with what was seen.
 
     Args:
+        check_id: of checks.toml, which has the name, the rules and the level.
         faults: a text is a fault of nothing but that sentence.
-        source: the rules' ids, with blanks between.
     """
     kept, left_out = _kept(faults, file)
-    ids = tuple(source.split())
     if not kept:
-        return Check(name, Outcome.PASS, shown(good, _LONGEST_SENTENCE), level, ids, file, fix)
+        return _check(check_id, Outcome.PASS, shown(good, _LONGEST_SENTENCE), file, fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return Check(name, Outcome.FAIL, detail, level, ids, file, fix, kept, left_out)
+    return _check(check_id, Outcome.FAIL, detail, file, fix, kept, left_out)
 
 
-def not_applicable(name: str, why: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = "") -> Check:
-    return Check(name, Outcome.NA, shown(why, _LONGEST_SENTENCE), level, tuple(source.split()), file, fix)
+def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
+    return _check(check_id, Outcome.NA, shown(why, _LONGEST_SENTENCE), file, fix)
 
 
-def manual(
-    name: str, why: str, *, reasons: Iterable[str] = (), source: str = "", level: str = "quick", file: str = "", fix: str = ""
-) -> Check:
+def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
     """`reasons`: what `why` is made of, one by one."""
     kept, left_out = _kept(reasons, file)
-    return Check(name, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), level, tuple(source.split()), file, fix, kept, left_out)
+    return _check(check_id, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), file, fix, kept, left_out)
+
+
+def _check(
+    check_id: str, outcome: Outcome, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+) -> Check:
+    entry = registry.get(check_id)
+    return Check(check_id, entry.name, outcome, detail, entry.level, entry.rules, file, fix, faults, faults_left_out)
 
 
 def fail_or_manual(
@@ -167,8 +182,8 @@ def fail_or_manual(
     if not asked or check.outcome is Outcome.FAIL:
         return check
     why = "; ".join(fault.text for fault in asked[:5])
-    where = {"source": " ".join(check.rule_ids), "file": check.file, "fix": f"ask the submitter to show that {show}"}
-    return manual(check.name, why, reasons=[fault.text for fault in asked], **where)
+    reasons = [fault.text for fault in asked]
+    return manual(check.id, why, reasons=reasons, file=check.file, fix=f"ask the submitter to show that {show}")
 
 
 def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:
@@ -181,6 +196,6 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     return tuple(kept), count - len(kept)
 
 
-def prefixed(checks: Iterable[Check], prefix: str) -> list[Check]:
-    """Names begin with the path of the scenario, where a tree holds several."""
-    return [replace(c, name=f"{prefix}: {c.name}", place=prefix) for c in checks]
+def placed(checks: Iterable[Check], place: str) -> list[Check]:
+    """The checks of one scenario's or submitter's folder, where a tree holds several."""
+    return [replace(check, place=place) for check in checks]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
 from compliance.findings import verdict
 from compliance.findings.check import Check, Fault, Outcome, plain
@@ -20,7 +21,7 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 """Of every page of an audit."""
 
 _MOST_CARDS = 1000
-_ELIGIBILITY = ("I1",)
+_ELIGIBILITY = "eligibility"
 _WORDS = {
     Outcome.FAIL: "What fails",
     Outcome.MANUAL: "What a person has to judge",
@@ -40,7 +41,7 @@ def render(directory: str, level: str, found: Audit, when: datetime) -> str:
     Raises ValueError for a level there is not.
     """
     every, asked = found.checks, found.asked(level)
-    eligibility = [c for c in asked if c.rule_ids == _ELIGIBILITY]
+    eligibility = [c for c in asked if c.id == _ELIGIBILITY]
     by = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
     title = found.verdict(level)
     parts = [
@@ -95,8 +96,8 @@ def _levels(every: Sequence[Check]) -> str:
     """Each level asks for what those before it ask."""
     held, rows = verdict.levels_held(every), []
     for level in verdict.LEVELS:
-        failed = [c.name for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
-        own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
+        failed = [c for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
+        own = [c.name for c in every if c.level == level and c.outcome is Outcome.FAIL]
         word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
         count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
         why = count + (f", of this level itself: {_some(own)}" if own and level != verdict.LEVELS[0] else "")
@@ -154,6 +155,11 @@ def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
         yield f"<p>… and {len(checks) - _MOST_CARDS} more: see <code>--json</code></p>"
 
 
+def _anchor(check: Check) -> str:
+    """The check's key as a link can hold it."""
+    return _text(quote(plain(check.key)))
+
+
 def _card(check: Check) -> str:
     mark = _mark(check.outcome)
     rows = [
@@ -164,7 +170,8 @@ def _card(check: Check) -> str:
         ("level", check.level),
     ]
     return (
-        f'<section class="card {mark}"><h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.own_name)}</h4>'
+        f'<section class="card {mark}" id="{_anchor(check)}">'
+        f'<h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.name)}</h4>'
         + (_faults(check) or f"<p>{_text(check.detail)}</p>")
         + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
         + "</section>"
@@ -199,5 +206,6 @@ def _folded(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
     yield f"<details><summary>{_WORDS[outcome]} ({len(checks)})</summary>"
     yield '<table class="seen"><tr><th>check</th><th>what was seen</th><th>rule</th></tr>'
     for check in checks[: 10 * _MOST_CARDS]:
-        yield f'<tr><td>{_text(check.name)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td></tr>'
+        cells = f'<td>{_text(check.title)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td>'
+        yield f'<tr id="{_anchor(check)}">{cells}</tr>'
     yield "</table></details>"

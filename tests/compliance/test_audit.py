@@ -41,7 +41,7 @@ def failed(checks: list[Check]) -> list[str]:
 
 
 def outcomes(checks: list[Check]) -> dict[str, Outcome]:
-    return {c.name: c.outcome for c in checks}
+    return {c.key: c.outcome for c in checks}
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
@@ -49,7 +49,7 @@ def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], P
     assert not failed(audit.audit(measured(kind)))
     assert verdict.levels_held(audit.every(measured(kind))) == ("quick",)
     at_valid = audit.audit(measured(kind), "valid")
-    assert [c.name for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum duration setting", "measured duration"]
+    assert [c.id for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum-duration-setting", "measured-duration"]
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
@@ -65,8 +65,8 @@ def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> N
     run = runs.build(tmp_path / "slow", "SingleStream", "predict", latency_ms=10.0)
     found = outcomes(audit.audit(run, "valid"))
     assert verdict.levels_held(audit.every(run)) == ("quick",)
-    assert found["validity"] is found["early stopping"] is Outcome.PASS
-    assert found["LoadGen's verdict"] is Outcome.FAIL
+    assert found["validity"] is found["early-stopping"] is Outcome.PASS
+    assert found["loadgen-verdict"] is Outcome.FAIL
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
@@ -120,22 +120,22 @@ def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path)
     found = audit.audit(tmp_path / "submission")
     assert not failed(found)
     names = outcomes(found)
-    assert names["performance seeds"] is names["validity"] is names["system description"] is Outcome.PASS
-    assert names["evidence"] is names["digests"] is names["raw logs"] is names["record.json"] is Outcome.NA
-    assert names["accuracy log"] is names["accuracy hash"] is Outcome.MANUAL
+    assert names["performance-seeds"] is names["validity"] is names["system-description"] is Outcome.PASS
+    assert names["evidence"] is names["digests"] is names["raw-logs"] is names["record-json"] is Outcome.NA
+    assert names["accuracy-log"] is names["accuracy-hash"] is Outcome.MANUAL
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_a_short_log_in_a_bare_submission_is_checked_whole(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
     names = outcomes(audit.audit(tmp_path / "submission" / "open"))
-    assert names["accuracy log"] is names["accuracy hash"] is Outcome.PASS
+    assert names["accuracy-log"] is names["accuracy-hash"] is Outcome.PASS
 
 
 def test_a_bare_submission_with_a_wrong_seed_fails(run: Path, tmp_path: Path) -> None:
     runs.detail(run, "accuracy", effective_qsl_rng_seed=1)
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    assert outcomes(audit.audit(tmp_path / "submission"))["accuracy seeds"] is Outcome.FAIL
+    assert outcomes(audit.audit(tmp_path / "submission"))["accuracy-seeds"] is Outcome.FAIL
 
 
 def test_two_scenarios_are_told_apart_by_their_paths(measured: Callable[[str], Path], tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_two_scenarios_are_told_apart_by_their_paths(measured: Callable[[str], P
     found = audit.audit(tmp_path)
     assert not failed(found)
     path = f"open/{runs.SUBMITTER}/results/{runs.SYSTEM}/bert-tiny"
-    assert outcomes(found)[f"{path}/Offline: validity"] is outcomes(found)[f"{path}/SingleStream: validity"] is Outcome.PASS
+    assert outcomes(found)[f"{path}/Offline/validity"] is outcomes(found)[f"{path}/SingleStream/validity"] is Outcome.PASS
 
 
 def test_the_division_itself_may_be_given(run: Path) -> None:
@@ -188,7 +188,7 @@ def test_nothing_holds_where_nothing_was_checked() -> None:
 
 
 def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
-    (check,) = [c for c in audit.audit(run) if c.name == "eligibility"]
+    (check,) = [c for c in audit.audit(run) if c.id == "eligibility"]
     assert check.outcome is Outcome.MANUAL
     for reason in ("synthetic", "tiny", "mock", "10833"):
         assert reason in check.detail
@@ -219,7 +219,7 @@ def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
 
 
 def test_a_line_is_outcome_name_and_detail() -> None:
-    assert Check("seeds", Outcome.NA, "there are none").line() == "[N/A] seeds: there are none"
+    assert Check("seeds", "the seeds", Outcome.NA, "there are none").line() == "[N/A] the seeds: there are none"
 
 
 @pytest.mark.parametrize(

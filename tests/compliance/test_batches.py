@@ -10,7 +10,7 @@ from tests.compliance.tree import edit_json
 def found(run, **cell_or_mode):
     mode = cell_or_mode.pop("mode", "quick")
     edit_json(run / "record.json", lambda d: {**d, "mode": mode, "cell": {**d["cell"], **cell_or_mode}})
-    return next(c for c in audit.every(run) if c.name == "whole batches")
+    return next(c for c in audit.every(run) if c.id == "whole-batches")
 
 
 @pytest.mark.parametrize("batch", [1, 3, 4, 7, 8, 32])

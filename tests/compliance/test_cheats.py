@@ -16,14 +16,14 @@ from tests.compliance import tree as runs
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [
-    ("caches", "SingleStream", "predict", ["TEST04"], {"TEST04 performance"}),
-    ("two_faced", "SingleStream", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("two_faced", "Offline", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("stops_early", "Offline", "generate", ["TEST01"], {"TEST01 answers", "output length"}),
-    ("ends_twice", "Offline", "generate", ["TEST06"], {"TEST06 EOS", "accuracy score"}),
-    ("completes_twice", "SingleStream", "predict", ["TEST01"], {"performance errors", "accuracy errors", "TEST01 log"}),
-    ("small_batches", "Offline", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"TEST01 performance"}),
+    ("caches", "SingleStream", "predict", ["TEST04"], {"test04-performance"}),
+    ("two_faced", "SingleStream", "predict", ["TEST01"], {"test01-answers"}),
+    ("two_faced", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("stops_early", "Offline", "generate", ["TEST01"], {"test01-answers", "output-length"}),
+    ("ends_twice", "Offline", "generate", ["TEST06"], {"test06-eos", "accuracy-score"}),
+    ("completes_twice", "SingleStream", "predict", ["TEST01"], {"performance-errors", "accuracy-errors", "test01-log"}),
+    ("small_batches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"test01-performance"}),
 ]
 
 
@@ -40,12 +40,12 @@ def loosened(tolerance: float = 0.8) -> rules.Rules:
 def judged(run: Path, of: rules.Rules) -> list[Check]:
     """The audit's checks and those of the compliance tests, by the same rules."""
     (place,) = tree.places(run, of)
-    audited = [check for check in audit.audit(run) if not check.name.startswith(("TEST", "output length"))]
+    audited = [check for check in audit.audit(run) if not check.id.startswith(("test", "output-length"))]
     return audited + compliance_tests.checks(tree.read(place, of))
 
 
 def failing(run: Path, of: rules.Rules) -> set[str]:
-    return {check.name for check in judged(run, of) if check.outcome is Outcome.FAIL}
+    return {check.id for check in judged(run, of) if check.outcome is Outcome.FAIL}
 
 
 def measured(folder: Path, cheat: str | None, scenario: str, task: str, names: list[str], of: rules.Rules) -> Path:

@@ -24,7 +24,7 @@ HUGE = 1 << 63
 
 
 def failed(found: list[Check]) -> dict[str, str]:
-    return {c.name: c.detail for c in whole(found) if c.outcome is Outcome.FAIL}
+    return {c.key: c.detail for c in whole(found) if c.outcome is Outcome.FAIL}
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +68,14 @@ def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(
     with np.load(run / "reference.npz") as loaded:
         arrays = dict(loaded)
     np.savez(run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])})
-    assert why in failed(audit.every(run))["accuracy score"]
+    assert why in failed(audit.every(run))["accuracy-score"]
 
 
 def test_complex_logits_are_a_finding_and_no_warning(measured: Callable[[str], Path], tmp_path: Path) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     path = run / "raw/accuracy/logits.npy"
     np.save(path, np.load(path).astype(np.complex64))
-    assert "logits.npy holds no real numbers" in failed(audit.every(run))["accuracy score"]
+    assert "logits.npy holds no real numbers" in failed(audit.every(run))["accuracy-score"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])

@@ -31,7 +31,7 @@ SECRET = "root:x:0:0:a-secret-of-this-machine"
 
 
 def failed(found: list[Check]) -> dict[str, str]:
-    return {c.name: c.detail for c in found if c.outcome is Outcome.FAIL}
+    return {c.key: c.detail for c in found if c.outcome is Outcome.FAIL}
 
 
 # Links.
@@ -55,7 +55,7 @@ def test_a_file_that_is_a_link_is_a_finding_and_is_not_read(
     path.symlink_to(elsewhere)
     found = whole(audit.every(run))
     assert any("is a link" in detail for detail in failed(found).values()), failed(found)
-    assert not [c.name for c in found if SECRET in json.dumps(c.as_json())]
+    assert not [c.key for c in found if SECRET in json.dumps(c.as_json())]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -97,7 +97,7 @@ def test_links_in_a_ring_end(run: Path) -> None:
     ring = runs.base(run) / "src" / "ring"
     ring.symlink_to(ring)
     (runs.base(run) / "src" / "up").symlink_to(run)
-    assert "src/ring is a link; src/up is a link" in failed(whole(audit.every(run)))["names and sizes"]
+    assert "src/ring is a link; src/up is a link" in failed(whole(audit.every(run)))["names-and-sizes"]
 
 
 def test_a_source_folder_of_links_holds_nothing(run: Path, elsewhere: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_source_folder_of_links_holds_nothing(run: Path, elsewhere: Path) -> N
     source.mkdir()
     (source / "model.py").symlink_to(elsewhere)
     found = failed(whole(audit.every(run)))
-    assert "source folder" in found and "submitted source" in found
+    assert "source-folder" in found and "submitted-source" in found
 
 
 # Names.
@@ -138,7 +138,7 @@ def test_a_tree_of_too_many_entries_is_a_finding(run: Path, monkeypatch: pytest.
         (folder / str(n)).touch()
     found = files.walk(runs.base(run))
     assert len(found.entries) == 500 and found.problem == "it holds more than 500 entries: the rest was not looked at"
-    assert found.problem in failed(whole(audit.every(run)))["names and sizes"]
+    assert found.problem in failed(whole(audit.every(run)))["names-and-sizes"]
 
 
 def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_tree_that_is_too_deep_is_a_finding(run: Path) -> None:
     folder.mkdir(parents=True)
     found = files.walk(runs.base(run))
     assert "more than 32 deep" in found.problem and max(len(p.relative_to(runs.base(run)).parts) for p in found.entries) <= 32
-    check = next(c for c in whole(audit.every(run)) if c.name == "names and sizes")
+    check = next(c for c in whole(audit.every(run)) if c.id == "names-and-sizes")
     assert found.problem in [fault.text for fault in check.faults]
 
 
@@ -165,7 +165,7 @@ def test_a_tree_of_too_many_scenarios_is_a_finding(run: Path, monkeypatch: pytes
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.every(run))
-    assert failed(found)["submission tree"].startswith("4 folders") and len({c.place for c in found if "Other" in c.place}) <= 2
+    assert failed(found)["submission-tree"].startswith("4 folders") and len({c.place for c in found if "Other" in c.place}) <= 2
 
 
 # JSON.
@@ -418,7 +418,7 @@ def test_a_trace_that_unpacks_without_end_is_not_read_to_its_end(run: Path) -> N
     path = run / "raw/performance/mlperf_log_trace.json.gz"
     path.write_bytes(gzip.compress(b"\n" * (200 << 20), compresslevel=1))
     found = failed(whole(audit.every(run)))
-    assert "longer than a trace can be" in found["trace samples"]
+    assert "longer than a trace can be" in found["trace-samples"]
 
 
 # The last resort.
@@ -457,4 +457,4 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
 
 def test_a_submitter_that_is_a_link_beside_another_is_a_finding(run: Path, tmp_path: Path) -> None:
     (run / "open" / "somebody").symlink_to(tmp_path)
-    assert failed(whole(audit.audit(run))) == {"submitters' folders": "open/somebody is a link: it is not read"}
+    assert failed(whole(audit.audit(run))) == {"submitters-folders": "open/somebody is a link: it is not read"}

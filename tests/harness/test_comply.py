@@ -54,7 +54,7 @@ def measured(measured_once):
 
 
 def run_comply(directory, *names, again=False, reporter=None):
-    return {check.name: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
+    return {check.key: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
 
 
 def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(measured):
@@ -65,10 +65,10 @@ def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audi
         job = read_job(measured / f"raw/{name}/job.json")
         assert job.audit_config == measured / f"raw/{name}/audit.config" and job.audit_config.exists()
         assert job.workload == performance.workload and job.inputs == performance.inputs
-        assert checks[f"{name} settings"].outcome is checks[f"{name} run"].outcome is Outcome.PASS
-    assert checks["TEST06"].outcome is Outcome.NA and not (measured / "raw/TEST06").exists()
-    assert checks["TEST01 answers"].outcome is Outcome.PASS
-    assert "nothing about validity" in checks["quick run"].detail
+        assert checks[f"{name.lower()}-settings"].outcome is checks[f"{name.lower()}-run"].outcome is Outcome.PASS
+    assert checks["test06"].outcome is Outcome.NA and not (measured / "raw/TEST06").exists()
+    assert checks["test01-answers"].outcome is Outcome.PASS
+    assert "nothing about validity" in checks["quick-run"].detail
 
 
 def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
@@ -83,8 +83,8 @@ def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
 def test_a_generating_model_is_asked_about_its_tokens_too(measured_once):
     checks = run_comply(measured_once("mistral"))
     assert json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"] == 100  # what audit.config asks for
-    assert checks["TEST06 tokens"].outcome is checks["output length"].outcome is Outcome.PASS
-    assert {checks[f"TEST06 {part}"].outcome for part in ("first token", "token count", "EOS")} == {Outcome.NA}
+    assert checks["test06-tokens"].outcome is checks["output-length"].outcome is Outcome.PASS
+    assert {checks[f"test06-{part}"].outcome for part in ("first-token", "token-count", "eos")} == {Outcome.NA}
 
 
 def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
@@ -115,13 +115,13 @@ def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
 
     monkeypatch.setattr(loadgen_test.process, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
-    assert [checks[f"{name} run"].line() for name in ("TEST01", "TEST04")] == [
+    assert [checks[f"{name.lower()}-run"].line() for name in ("TEST01", "TEST04")] == [
         f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker" for name in ("TEST01", "TEST04")
     ]
     assert not list(measured.glob("open/*/results/*/*/*/TEST*"))
     assert json.loads((measured / "result.json").read_text())["status"] == "ok"  # the quick run itself
     monkeypatch.undo()
-    assert run_comply(measured, "TEST04")["TEST04 run"].outcome is Outcome.PASS
+    assert run_comply(measured, "TEST04")["test04-run"].outcome is Outcome.PASS
 
 
 def changed(path, **values):
@@ -169,7 +169,7 @@ def test_weights_are_compared_with_their_digest(measured, tmp_path, monkeypatch,
     job = json.loads((measured / "raw/performance/job.json").read_text())
     changed(measured / "raw/performance/job.json", workload={**job["workload"], "checkpoint": str(weights)})
     if change == "none":
-        assert run_comply(measured, "TEST04")["TEST04 run"].outcome is Outcome.PASS
+        assert run_comply(measured, "TEST04")["test04-run"].outcome is Outcome.PASS
         return
     if change == "gone":
         shutil.rmtree(weights)
@@ -194,8 +194,8 @@ def test_the_command_writes_one_document_of_checks(measured, capsys):
     code = cli.main(["comply", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
-    outcomes = {check["name"]: check["outcome"] for check in document["checks"]}
-    assert outcomes["TEST04 settings"] == "PASS" and outcomes["TEST01"] == "N/A"
+    outcomes = {check["id"]: check["outcome"] for check in document["checks"]}
+    assert outcomes["test04-settings"] == "PASS" and outcomes["test01"] == "N/A"
     assert code == ("FAIL" in outcomes.values())
 
 
