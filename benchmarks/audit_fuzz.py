@@ -170,7 +170,7 @@ def _too_slow(*_: object) -> None:
 def _audited(run: Path, round: str | None) -> Audit:
     signal.setitimer(signal.ITIMER_PROF, _MOST_S)
     try:
-        return audit.examine(run, round)
+        return audit.audit(run, round)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -236,7 +236,7 @@ def _opened(run: Path) -> list[Path]:
     """The files that an audit of `run` opens, but for those it only compares with the submitted ones."""
     found: set[Path] = set()
     sys.addaudithook(lambda event, args: found.add(Path(args[0])) if event == "open" and isinstance(args[0], str | Path) else None)
-    audit.every(run)
+    audit.audit(run)
     compared = {path for name in (_DETAIL, "mlperf_log_summary.txt") for path in run.glob(f"raw/*/{name}")}
     return sorted(path for path in found - compared if path.is_relative_to(run) and path.is_file())
 

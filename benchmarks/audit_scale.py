@@ -48,7 +48,7 @@ _AUDIT = """
 import json, sys
 from pathlib import Path
 from compliance import audit
-print(json.dumps({c.key: [c.outcome, c.detail] for c in audit.every(Path(sys.argv[1]))}))
+print(json.dumps({c.key: [c.verdict, c.detail] for c in audit.audit(Path(sys.argv[1])).checks}))
 """
 
 

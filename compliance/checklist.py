@@ -44,42 +44,42 @@ class Family:
     of_logs: bool = False
 
 
-def _settings(s: Subject) -> list[Check]:
+def _settings(subject: Subject) -> list[Check]:
     found: list[Check] = []
-    for test in s.tests:
-        found += [*settings.of_test(test, s), effective_settings.check(test, s), settings.sample_set(test, s)]
-    return [*found, settings.user_conf_keys(s), *settings.of_the_round(s)]
+    for test in subject.tests:
+        found += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+    return [*found, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
-def _figures(s: Subject) -> list[Check]:
+def _figures(subject: Subject) -> list[Check]:
     return [
-        *validity.errors(s),
-        *latencies.checks(s),
-        validity.parts(s),
-        duration.performance(s),
-        early_stopping.check(s),
-        duration.accuracy(s),
-        validity.verdict(s),
-        duration.measured(s),
+        *validity.errors(subject),
+        *latencies.checks(subject),
+        validity.parts(subject),
+        duration.performance(subject),
+        early_stopping.check(subject),
+        duration.accuracy(subject),
+        validity.verdict(subject),
+        duration.measured(subject),
     ]
 
 
-def _recomputed(s: Subject) -> list[Check]:
-    return [*sample_order.loaded_sets(s), *trace.checks(s), sample_order.performance(s)]
+def _recomputed(subject: Subject) -> list[Check]:
+    return [*sample_order.loaded_sets(subject), *trace.checks(subject), sample_order.performance(subject)]
 
 
-def _provenance(s: Subject) -> list[Check]:
+def _provenance(subject: Subject) -> list[Check]:
     return [
-        *loadgen_build.checks(s),
-        dates_and_digests.dates(s),
-        record.agreement(s),
-        *dates_and_digests.digests(s),
-        *record.checks(s),
+        *loadgen_build.checks(subject),
+        dates_and_digests.dates(subject),
+        record.agreement(subject),
+        *dates_and_digests.digests(subject),
+        *record.checks(subject),
     ]
 
 
-def _metadata(s: Subject) -> list[Check]:
-    return [*metadata.checks(s), benchmark.eligibility(s)]
+def _metadata(subject: Subject) -> list[Check]:
+    return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
 FAMILIES = (

@@ -23,7 +23,7 @@ _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultFolder:
     """One scenario's folder.
 
     Attributes:
@@ -57,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Test:
+class LoadGenRun:
     """One LoadGen test. What could not be read is empty, and `problems` of it (or `faults` by file name) says why.
 
     Attributes:
@@ -93,10 +93,10 @@ class Subject:
         faults: file name → why it could not be read.
     """
 
-    place: Place
+    place: ResultFolder
     rules: Rules
-    performance: Test
-    accuracy: Test
+    performance: LoadGenRun
+    accuracy: LoadGenRun
     record: dict[str, Any] | None
     system: dict[str, Any] | None
     measurements: dict[str, Any] | None
@@ -104,11 +104,11 @@ class Subject:
     accuracy_text: str | None
     trace: traces.Trace | None
     trace_file: str
-    compliance: dict[str, Test]
+    compliance: dict[str, LoadGenRun]
     faults: dict[str, str]
 
     @property
-    def tests(self) -> tuple[Test, Test]:
+    def tests(self) -> tuple[LoadGenRun, LoadGenRun]:
         return self.performance, self.accuracy
 
     @property
@@ -120,8 +120,8 @@ class Subject:
     @property
     def scenario(self) -> str:
         """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (checks.settings)."""
-        own, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
-        return logged if logged in own.inferred_from and self.on_edge else own.logged_as
+        folder, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
+        return logged if logged in folder.inferred_from and self.on_edge else folder.logged_as
 
     @property
     def on_edge(self) -> bool:
@@ -145,7 +145,7 @@ class Subject:
         return value
 
 
-def places(directory: Path, rules: Rules) -> list[Place]:
+def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
     """The scenarios of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
     if directory.name in rules.layout.divisions and not _divisions(directory, rules):
         divisions, around = [directory], directory.parent
@@ -159,7 +159,7 @@ def _divisions(directory: Path, rules: Rules) -> list[Path]:
     return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
 
 
-def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[Place]:
+def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
     """A scenario is a folder three below results/; names compare without case, as the official checker does."""
     known = {name.lower(): name for name in rules.scenarios}
     for submitter in folders(division):
@@ -169,7 +169,7 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
                     scenario = known.get(folder.name.lower(), folder.name)
                     where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
                     measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
-                    yield Place(
+                    yield ResultFolder(
                         root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
                     )
 
@@ -179,7 +179,7 @@ def folders(path: Path) -> list[Path]:
     return listed or []
 
 
-def read(place: Place, rules: Rules) -> Subject:
+def read(place: ResultFolder, rules: Rules) -> Subject:
     faults: dict[str, str] = {}
     rules = rules.of(place.benchmark)
 
@@ -211,26 +211,26 @@ def read(place: Place, rules: Rules) -> Subject:
     )
 
 
-def stated(conf: Conf, key: str, s: Subject) -> tuple[str, float] | None:
+def stated(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
     """What LoadGen looks up; in a submission the model's name may have been another than the folder's."""
     models = conf.models()
-    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
-    return conf.look_up(model, s.scenario, key)
+    model = subject.place.benchmark if subject.place.benchmark in models or len(models) != 1 or subject.place.run else next(iter(models))
+    return conf.look_up(model, subject.scenario, key)
 
 
-def asked(s: Subject, key: str) -> tuple[float, bool] | None:
+def asked(subject: Subject, key: str) -> tuple[float, bool] | None:
     """(what the performance test was asked for, whether that is all its digits): the log has six of them, user.conf all. None: missing."""
-    rule = s.rules.user_conf[key]
-    logged = s.performance.detail.number(rule.logged_as(s.scenario) or "")
+    rule = subject.rules.user_conf[key]
+    logged = subject.performance.detail.number(rule.logged_as(subject.scenario) or "")
     if logged is None or not 0 < logged < 1e18:
         return None
-    found = stated(parse(s.performance.user_conf or ""), key, s)
+    found = stated(parse(subject.performance.user_conf or ""), key, subject)
     if found is not None and close(found[1] * rule.factor, logged, DIGITS):
         return found[1] * rule.factor, True
     return logged, float(f"{logged:.5g}") == logged
 
 
-def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
+def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:
     """The logs are those of the submission, whose raw/ must have the same."""
     for name in rules.compliance_tests:
         folder, raw = place.compliance / name, place.raw(name)
@@ -238,20 +238,20 @@ def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
             yield name, _test(name, folder / rules.layout.performance, place, rules)
 
 
-def measurements_file(place: Place, rules: Rules) -> Path:
+def measurements_file(place: ResultFolder, rules: Rules) -> Path:
     """The one there is; where there is none, where it would be."""
     pattern = rules.layout.measurements_file
     found, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
     return found[0] if found else place.measurements / pattern.replace("*", place.system)
 
 
-def _trace_path(place: Place, rules: Rules) -> Path:
+def _trace_path(place: ResultFolder, rules: Rules) -> Path:
     """LoadGen makes an empty one where it is told to write none."""
     raw = place.raw("performance")
     return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
 
 
-def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
+def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:
     faults: dict[str, str] = {}
     detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
     summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
@@ -261,7 +261,7 @@ def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
     if raw:
         outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
         job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
-    return Test(
+    return LoadGenRun(
         name,
         folder,
         _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),

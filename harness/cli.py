@@ -178,12 +178,11 @@ def _audit(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     from compliance import audit
-    from compliance.findings import verdict
     from harness import output
 
     level = known_name(flags.level, MODES, "--level")
     _check_audited(flags)
-    found = audit.examine(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
     directory = output.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, found)
@@ -191,7 +190,7 @@ def _audit(arguments: list[str]) -> int:
         output.document(found.as_json(directory, level))
     else:
         output.audited(found, level, flags.quiet)
-    return 0 if verdict.holds(found.asked(level)) else 1
+    return 0 if found.passes(level) else 1
 
 
 def _check_audited(flags: Any) -> None:
@@ -270,20 +269,20 @@ def _show_checks(found: list[Any], flags: Any) -> int:
         output.document({"checks": [c.as_json() for c in found]})
     else:
         output.checks(found, flags.quiet)
-    return 0 if verdict.holds(found) else 1
+    return 0 if verdict.passes(found) else 1
 
 
 def _doctor(arguments: list[str]) -> int:
     parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
-    from compliance.findings.check import Outcome
+    from compliance.findings.check import Verdict
     from harness import doctor, output
 
     found = doctor.examine(flags.cache.absolute(), CURRENT)
     code = _show_checks(found, flags)
     for c in found:
-        if c.outcome is Outcome.MANUAL and not flags.json:
+        if c.verdict is Verdict.MANUAL and not flags.json:
             output.advice(c)
     return code
 

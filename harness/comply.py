@@ -63,7 +63,7 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
 def _checks(directory: Path, mode: str, of: rules.Rules) -> Iterator[Check]:
     if mode == "quick":
         yield not_applicable("quick-run", _QUICK)
-    places = tree.places(directory, of)
+    places = tree.result_folders(directory, of)
     if not places:
         yield judge("submission-tree", [f"{directory.name} holds none"], "")
     for place in places:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit, logs, rules
-from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from compliance.scoring import accuracy
 from harness import loadgen_test, submission
@@ -61,8 +60,8 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
     figures = _figures(directory, record, outcomes["performance"])
     score = submission.score(directory, record)
     disturbed, notes = _disturbed(figures["disturbance"])
-    every = audit.every(directory, record["round"])
-    checks = verdict.of_level(every, record["mode"])
+    audited = audit.audit(directory, record["round"])
+    checks = audited.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
     warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"]), *notes]
@@ -74,8 +73,8 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         cause=cause,
         reason=reason,
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=verdict.levels_held(every),
-        audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
+        levels=audited.levels,
+        audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
         ranked=not unranked,
         unranked=tuple(unranked),
         warnings=tuple(warnings),
@@ -118,7 +117,7 @@ def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first thing that is wrong, or (None, "")."""
-    failed = [c for c in checks if c.outcome is Outcome.FAIL]
+    failed = [c for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
     for cause, ids in _CAUSES.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compliance.audit_tests import sampled
-from compliance.audit_tests.sampled import Sampled
+from compliance.audit_tests import logged_answers
+from compliance.audit_tests.logged_answers import LoggedAnswers
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.subject import Subject
@@ -13,15 +13,15 @@ from compliance.subject import Subject
 _TOKEN_BYTES = 4
 
 
-def check(found: Sampled, answers: Mapping[int, bytes], s: Subject, where: dict[str, str]) -> Check:
+def check(found: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]) -> Check:
     """G4: of what is generated. Both means are of the same samples."""
     check_id = "output-length"
-    if s.recorded("cell", "task") == "predict":
+    if subject.recorded("cell", "task") == "predict":
         return not_applicable(check_id, "the model generates no tokens", **where)
-    means = sampled.mean_length(found.rows, answers)
+    means = logged_answers.mean_length(found.rows, answers)
     if means is None or not means[1]:
         return judge(check_id, ["there is no answer to take a length of"], "", **where, fix=fixes.COMPLY)
-    test, reference, tolerance = means[0], means[1], s.rules.output_length.tolerance
+    test, reference, tolerance = means[0], means[1], subject.rules.output_length.tolerance
     told = f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring, {reference / _TOKEN_BYTES:.4g} in the accuracy run"
     far = abs(test - reference) > tolerance * reference
     return judge(check_id, [f"{told}; they may differ by {tolerance:.0%}"] if far else [], told, **where, fix=fixes.COMPLY)

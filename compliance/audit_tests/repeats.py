@@ -16,13 +16,17 @@ from compliance.subject import Subject
 _ID = "repeated-samples"
 
 
-def check(s: Subject) -> Check:
-    rule, where = s.rules.repeats, {"file": s.trace_file}
-    if s.trace is None:
+def check(subject: Subject) -> Check:
+    rule, where = subject.rules.repeats, {"file": subject.trace_file}
+    if subject.trace is None:
         return not_applicable(_ID, "there is no trace that tells the first time a sample came from the later ones", **where)
-    if s.scenario == "Server":
+    if subject.scenario == "Server":
         return not_applicable(_ID, "how long a query of Server takes depends on those that wait before it", **where)
-    times = _passes(s.trace) if s.scenario == "Offline" else _queries(s.trace, counts.each(s.performance.detail, s.scenario))
+    times = (
+        _passes(subject.trace)
+        if subject.scenario == "Offline"
+        else _queries(subject.trace, counts.samples_per_query(subject.performance.detail, subject.scenario))
+    )
     if times is None:
         return not_applicable(_ID, "no sample came twice", **where)
     spent_s, first, later = times

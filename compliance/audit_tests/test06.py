@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compliance.audit_tests import sampled, verification, verify_files
-from compliance.audit_tests.sampled import Sampled
+from compliance.audit_tests import logged_answers, verification, verify_files
+from compliance.audit_tests.logged_answers import LoggedAnswers
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _TOKEN_BYTES = 4
 
 
-def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> list[Check]:
+def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
     """TEST06, as far as these SUTs can be asked: they stream no tokens and report no token counts."""
-    ends = _end_tokens(s)
+    ends = _end_tokens(subject)
     odd = [
         f"the answer of sample {row.index} has {len(row.data)} bytes" for row in found.rows if len(row.data) % _TOKEN_BYTES or not row.data
     ]
     both = [
-        f"the answer of sample {row.index} ends with {sampled.end_tokens(row, ends)} end tokens"
+        f"the answer of sample {row.index} ends with {logged_answers.end_tokens(row, ends)} end tokens"
         for row in verification.two_ends(found, ends)
     ]
     said = [
-        *_failed_checks(test, s),
-        *verify_files.stated(test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", s),
+        *_failed_checks(test, subject),
+        *verify_files.stated(
+            test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", subject
+        ),
     ]
     whole = judge(f"{test.slug}-tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
     if ends:
@@ -46,15 +48,15 @@ def _named(ends: frozenset[int]) -> str:
     return " or ".join(map(str, sorted(ends)))
 
 
-def _end_tokens(s: Subject) -> frozenset[int]:
+def _end_tokens(subject: Subject) -> frozenset[int]:
     """The tokenizer's own, as numbers (record.json); none where the ids are no text of it."""
-    found = s.recorded("end_tokens")
+    found = subject.recorded("end_tokens")
     return frozenset(i for i in found if type(i) is int) if isinstance(found, list) else frozenset()
 
 
-def _failed_checks(test: Test, s: Subject) -> Iterator[str]:
+def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
     """Of TEST06's script: a line for each of its checks."""
-    text, _ = files.attempt(files.text, s.place.compliance / test.name / "verify_accuracy.txt")
+    text, _ = files.attempt(files.text, subject.place.compliance / test.name / "verify_accuracy.txt")
     yield from (
         f"verify_accuracy.txt says {line[:80]!r}" for line in (text or "").splitlines() if line.strip().endswith("check pass: False")
     )

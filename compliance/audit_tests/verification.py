@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compliance.audit_tests.sampled import Compared, Row, Sampled, end_tokens, variants
+from compliance.audit_tests.logged_answers import Compared, LoggedAnswers, Row, end_tokens, variants
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
@@ -67,9 +67,9 @@ def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
 def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail) -> Speed | None:
     """None: a figure is missing. Where there are too few queries for early stopping's estimate the plain percentile stands for it."""
     metric = rules.scenarios[scenario].metric
-    valid = all(d.get("result_validity") == "VALID" for d in (performance, test))
-    ladder, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
-    for key in (metric.key,) if metric.higher_is_better else (metric.key, ladder.percentile.format(share)):
+    valid = all(detail.get("result_validity") == "VALID" for detail in (performance, test))
+    latency, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
+    for key in (metric.key,) if metric.higher_is_better else (metric.key, latency.percentile.format(share)):
         reference, found = performance.number(key), test.number(key)
         if not reference or not found or reference <= 0 or found <= 0 or rule.tolerance is None:
             continue
@@ -116,10 +116,10 @@ def performance_text(found: Speed | None) -> str:
     return f"Verifying performance.\nReference score = {found.reference}\nTest score = {found.test}\n{found.verdict}{why}\n"
 
 
-def token_text(sampled: Sampled, ends: frozenset[int]) -> str:
+def token_text(logged_answers: LoggedAnswers, ends: frozenset[int]) -> str:
     """verify_accuracy.txt of TEST06. What cannot be told is Skipped, which the submission checker takes for the first token alone."""
-    eos = f"{not two_ends(sampled, ends)}" if ends else "Skipped"
-    whole = bool(sampled.rows) and not sampled.problems and not two_ends(sampled, ends)
+    eos = f"{not two_ends(logged_answers, ends)}" if ends else "Skipped"
+    whole = bool(logged_answers.rows) and not logged_answers.problems and not two_ends(logged_answers, ends)
     return (
         f"First token check pass: Skipped\nEOS check pass: {eos}\nSample length check pass: Skipped\n"
         f"TEST06 verification {'complete' if whole else 'failed'}\n"
@@ -127,6 +127,6 @@ def token_text(sampled: Sampled, ends: frozenset[int]) -> str:
     )
 
 
-def two_ends(sampled: Sampled, ends: frozenset[int]) -> list[Row]:
+def two_ends(logged_answers: LoggedAnswers, ends: frozenset[int]) -> list[Row]:
     """Answers that end with more than one end token."""
-    return [row for row in sampled.rows if ends and end_tokens(row, ends) > 1]
+    return [row for row in logged_answers.rows if ends and end_tokens(row, ends) > 1]

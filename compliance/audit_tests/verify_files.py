@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from compliance.audit_tests import verification
 from compliance.logs import files
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 
-def stated(test: Test, name: str, want: str, s: Subject) -> list[str]:
+def stated(test: LoadGenRun, name: str, want: str, subject: Subject) -> list[str]:
     """A fault where a verify_*.txt says other than what the logs show."""
-    text, fault = files.attempt(files.text, s.place.compliance / test.name / name)
+    text, fault = files.attempt(files.text, subject.place.compliance / test.name / name)
     if text is None:
         return [fault]
     lines = [line.strip() for line in text.splitlines()]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.loadgen.sample_order import misplaced
@@ -32,34 +32,34 @@ _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
-def checks(s: Subject) -> list[Check]:
-    submitted, whole = s.accuracy.folder / _LOG, whole_log(s)
-    where = {"file": s.place.show(submitted)}
+def checks(subject: Subject) -> list[Check]:
+    submitted, whole = subject.accuracy.folder / _LOG, whole_log(subject)
+    where = {"file": subject.place.show(submitted)}
     found = [
         judge(
             "accuracy-log-size",
-            _size(submitted, s.rules),
-            f"at most {s.rules.truncation.limit_bytes} bytes",
+            _size(submitted, subject.rules),
+            f"at most {subject.rules.truncation.limit_bytes} bytes",
             fix=_CUT,
             **where,
         ),
-        judge("performance-log-of-answers", _no_answers(s), "empty, as it must be", fix="remove audit.config and measure again"),
+        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix="remove audit.config and measure again"),
     ]
     if whole is None:
         why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        text = judge("accuracy-hash", _hash_form(s), "", fix=_CUT)
+        text = judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
         return [
             *found,
-            *_ends(s, submitted, why),
-            text if text.outcome == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
-            _stated(s, why),
-            _tolerance(s),
+            *_ends(subject, submitted, why),
+            text if text.verdict == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
+            _stated(subject, why),
+            _tolerance(subject),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     found.append(
         judge(
             "accuracy-hash",
-            _hash(s, whole, answers),
+            _hash(subject, whole, answers),
             "of the whole log; head and tail of the submitted one are its own",
             fix=_CUT,
             **where,
@@ -68,30 +68,34 @@ def checks(s: Subject) -> list[Check]:
     found.append(
         judge(
             "accuracy-log",
-            _answers(s, answers, fault),
+            _answers(subject, answers, fault),
             f"{len(answers.payloads) if answers else 0} samples, each once",
-            file=s.place.show(whole),
+            file=subject.place.show(whole),
             fix=_AGAIN,
         )
     )
     if answers is not None:
-        order = _order(s, answers)
-        found.append(judge("accuracy-order", order, "the one that follows from the seeds", file=s.place.show(whole), fix=_AGAIN))
-    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and s.no_reference else []
+        order = _order(subject, answers)
+        found.append(judge("accuracy-order", order, "the one that follows from the seeds", file=subject.place.show(whole), fix=_AGAIN))
+    judged = (
+        [Fault("no reference was there to judge its accuracy by", "a reference", "none")]
+        if subject.place.run and subject.no_reference
+        else []
+    )
     return [
         *found,
-        _score(s, answers, fault),
-        _tolerance(s),
+        _score(subject, answers, fault),
+        _tolerance(subject),
         judge("accuracy-judged", judged, "against a reference", fix=_REFERENCE),
     ]
 
 
-def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
+def _ends(subject: Subject, submitted: Path, why: str) -> list[Check]:
     """What truncation left of the log still says which samples came first and last."""
-    file = s.place.show(submitted)
-    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(s.rules.truncation.joint.encode())
-    rows = logs.read_ends(head, tail, repeats=s.scenario == _FILLS_UP)
-    order = _order(s, rows)
+    file = subject.place.show(submitted)
+    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
+    rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
+    order = _order(subject, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
         judge("accuracy-order", order, told, file=file, fix=_AGAIN)
@@ -103,13 +107,13 @@ def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
     ]
 
 
-def whole_log(s: Subject) -> Path | None:
+def whole_log(subject: Subject) -> Path | None:
     """raw/accuracy's, or the submitted one if it was short enough to stay whole."""
-    raw = s.place.raw("accuracy")
+    raw = subject.place.raw("accuracy")
     if raw:
         return raw / _LOG
-    content, _ = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
-    return None if content is not None and s.rules.truncation.joint.encode() in content else s.accuracy.folder / _LOG
+    content, _ = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
+    return None if content is not None and subject.rules.truncation.joint.encode() in content else subject.accuracy.folder / _LOG
 
 
 def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
@@ -121,40 +125,40 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
         yield Fault(f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes")
 
 
-def _no_answers(s: Subject) -> Iterator[Fault | str]:
+def _no_answers(subject: Subject) -> Iterator[Fault | str]:
     """A performance run logs no answers: others come from audit settings."""
-    folder = s.place.raw("performance") or s.performance.folder
+    folder = subject.place.raw("performance") or subject.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
         text = f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
-        yield Fault(text, "an empty array", f"{content[2]} bytes", s.place.show(folder / _LOG))
-    if fault and s.place.run:
-        yield Fault(fault, file=s.place.show(folder / _LOG))
+        yield Fault(text, "an empty array", f"{content[2]} bytes", subject.place.show(folder / _LOG))
+    if fault and subject.place.run:
+        yield Fault(fault, file=subject.place.show(folder / _LOG))
 
 
-def _hash_form(s: Subject) -> Iterator[Fault | str]:
-    found = _HASH.findall(s.accuracy_text or "")
-    file = s.place.show(s.accuracy.folder / "accuracy.txt")
+def _hash_form(subject: Subject) -> Iterator[Fault | str]:
+    found = _HASH.findall(subject.accuracy_text or "")
+    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     if len(found) != 1:
         yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
     elif not files.is_sha256(found[0]):
-        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
+        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(found[0]), file)
 
 
-def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
+def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
     """A log that could be read whole is of bounded size; a damaged one is hashed up to 64 MiB: a sparse file costs nothing."""
-    if faults := list(_hash_form(s)):
+    if faults := list(_hash_form(subject)):
         yield from faults
         return
-    read = answers is not None and not _problems(answers, s)
+    read = answers is not None and not _problems(answers, subject)
     of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(of, whole)
+    stated, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
     if fault or digest != stated:
-        file = s.place.show(s.accuracy.folder / "accuracy.txt")
+        file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
         yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
         return
-    content, fault = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
-    cut = s.rules.truncation
+    content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
+    cut = subject.rules.truncation
     head, tail, size = files.ends(whole, cut.keep_bytes)
     if size <= cut.limit_bytes:
         same, _ = files.attempt(files.whole_bytes, whole)
@@ -164,12 +168,12 @@ def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fau
         yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
 
 
-def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+def _answers(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
     if answers is None:
         yield fault
         return
-    yield from _problems(answers, s)
-    count = s.accuracy.detail.number("effective_accuracy_sample_count")
+    yield from _problems(answers, subject)
+    count = subject.accuracy.detail.number("effective_accuracy_sample_count")
     if count != (different := len(answers.payloads)) or not _from_zero(np.fromiter(answers.payloads, np.int64, different)):
         text = f"{different} different samples answered; each of the {count} must be, from 0 on"
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
@@ -177,29 +181,29 @@ def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[F
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
 
 
-def _order(s: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
+def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
     """Of the rows of the accuracy log, whole or truncated."""
     seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
-    d = s.accuracy.detail
-    sets, seed = logged_sets(d, s.scenario), logged_seed(d, "sample_index_rng_seed")
+    detail = subject.accuracy.detail
+    sets, seed = logged_sets(detail, subject.scenario), logged_seed(detail, "sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    each = counts.each(d, s.scenario)
-    count = sum(-(-len(counts.own(one, d, s.scenario)) // each) * each for one in sets)
+    each = counts.samples_per_query(detail, subject.scenario)
+    count = sum(-(-len(counts.without_wraparound(one, detail, subject.scenario)) // each) * each for one in sets)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    equal = d.get("effective_sample_concatenate_permutation") is True
-    if stray := misplaced(s.scenario, sets, equal, seed, each, seq_ids, indices):
+    equal = detail.get("effective_sample_concatenate_permutation") is True
+    if stray := misplaced(subject.scenario, sets, equal, seed, each, seq_ids, indices):
         at, wanted = stray
         text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {wanted}"
         yield Fault(text, str(wanted), str(indices[at]))
 
 
-def _problems(answers: logs.Answers, s: Subject) -> list[str]:
+def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
     """MultiStream fills the last query of a set up with samples of it, which stand there again; "accuracy order" says which."""
-    return [problem for problem in answers.problems if s.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
+    return [problem for problem in answers.problems if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
 
 
 def _from_zero(numbers: np.ndarray) -> bool:
@@ -207,64 +211,66 @@ def _from_zero(numbers: np.ndarray) -> bool:
     return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
 
 
-def _tolerance(s: Subject) -> Check:
+def _tolerance(subject: Subject) -> Check:
     """What record.json judges by is not its own to choose."""
     where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
-    if s.place.run is None:
+    if subject.place.run is None:
         return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
-    return judge("tolerance", _loose(s), "within the round's limits", **where)
+    return judge("tolerance", _loose(subject), "within the round's limits", **where)
 
 
-def _loose(s: Subject) -> Iterator[Fault]:
-    score, precision, stated = (s.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance")))
-    limits = s.rules.own.tolerance.get(str(score), {}).get(str(precision))
+def _loose(subject: Subject) -> Iterator[Fault]:
+    score, precision, stated = (
+        subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
+    )
+    limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
     if limits is None:
-        yield Fault(f"{s.rules.round} has no tolerance for the score {shown(score)} in {shown(precision)}")
+        yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in bounds.items():
             found = stated.get(name) if isinstance(stated, dict) else None
             if not isinstance(found, int | float) or not sign * found <= sign * bound:
-                yield differs(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
+                yield mismatch(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
 
 
-def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    line = (s.accuracy_text or "").split("\n", 1)[0]
-    if s.place.run is None:
-        return _stated(s, "a submission without a run directory around it holds no reference to score against")
-    if s.no_reference:
-        return manual("accuracy-score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
+def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    line = (subject.accuracy_text or "").split("\n", 1)[0]
+    if subject.place.run is None:
+        return _stated(subject, "a submission without a run directory around it holds no reference to score against")
+    if subject.no_reference:
+        return manual("accuracy-score", f"not judged: {subject.recorded('accuracy', 'reason')}", **where)
     if answers is None:
         return judge("accuracy-score", [fault], "", **where)
-    reference, why = files.attempt(files.arrays, s.place.run / "reference.npz")
-    forced, forced_why = _forced(s.place.run / "raw" / "accuracy" / "logits.npy")
+    reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
+    forced, forced_why = _forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
     if reference is None or forced_why:
         return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
-    found, why = files.reckon(lambda: _scored(s.recorded("accuracy"), answers, reference, forced))
+    found, why = files.reckon(lambda: _scored(subject.recorded("accuracy"), answers, reference, forced))
     if found is None:
         return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
         "accuracy-score",
-        [*_compared(found, line), *_refusals(s)],
+        [*_compared(found, line), *_refusals(subject)],
         f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
         **where,
     )
 
 
-def _stated(s: Subject, why: str) -> Check:
+def _stated(subject: Subject, why: str) -> Check:
     """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
-    where = {"file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (s.accuracy_text or "").splitlines()):
+    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
         return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
-    if refused := list(_refusals(s)):
+    if refused := list(_refusals(subject)):
         return judge("accuracy-score", refused, "", **where)
     return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
 
 
-def _refusals(s: Subject) -> Iterator[Fault]:
+def _refusals(subject: Subject) -> Iterator[Fault]:
     """Every line of JSON that says whether it passed, and does not say true."""
-    for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
+    for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
             yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)

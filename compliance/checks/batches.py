@@ -12,19 +12,19 @@ _ID = "whole-batches"
 _LEAST = 3  # of a quick run; a round asks for far more
 
 
-def checks(s: Subject) -> list[Check]:
-    samples, batches = counts.batches(s.performance.detail, s.scenario, s.recorded("cell", "batch_size"))
-    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
+def checks(subject: Subject) -> list[Check]:
+    samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
-    if s.scenario != "Offline" or s.record is None:
-        why = f"{s.scenario} has none" if s.record is not None else "no record says what the batch size is"
+    if subject.scenario != "Offline" or subject.record is None:
+        why = f"{subject.scenario} has none" if subject.record is not None else "no record says what the batch size is"
         return [not_applicable(_ID, why, **where)]
     if samples is None or batches is None:
         return [judge(_ID, ["the number of samples or the batch size is missing"], "", **where)]
-    rows = batches * int(s.recorded("cell", "batch_size"))
+    rows = batches * int(subject.recorded("cell", "batch_size"))
     padding = (rows - samples) / rows
     told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
-    faults = _faults(samples, batches, rows) if s.recorded("mode") == "quick" else ()
+    faults = _faults(samples, batches, rows) if subject.recorded("mode") == "quick" else ()
     return [judge(_ID, faults, told, **where)]
 
 

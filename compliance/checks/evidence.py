@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compliance.findings.check import Check, Fault, judge, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, not_applicable, shorten
 from compliance.rules import EvidenceRule
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
-def checks(s: Subject) -> list[Check]:
-    if s.place.run is None:
+def checks(subject: Subject) -> list[Check]:
+    if subject.place.run is None:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
-    after = (s.performance.outcome or {}).get("evidence_after")
+    after = (subject.performance.outcome or {}).get("evidence_after")
     seen = after if isinstance(after, dict) else {}
     found = []
-    for test in s.tests:
+    for test in subject.tests:
         file = f"raw/{test.name}/outcome.json"
         found.append(
             judge(
                 f"{test.name}-evidence",
-                _graphs(test, s),
-                f"{s.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_told(seen.get('compiled_share'))}",
+                _graphs(test, subject),
+                f"{subject.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_share_text(seen)}",
                 file=file,
                 fix=_FIX,
             )
@@ -33,7 +33,7 @@ def checks(s: Subject) -> list[Check]:
         found.append(
             judge(
                 f"{test.name}-precision",
-                _precision(test, s),
+                _precision(test, subject),
                 f"{seen.get('precision')}, read off weights and a product",
                 file=file,
                 fix=_FIX,
@@ -42,25 +42,26 @@ def checks(s: Subject) -> list[Check]:
     return found
 
 
-def _told(share: Any) -> str:
+def _share_text(seen: Mapping[str, Any]) -> str:
+    share = seen.get("compiled_share")
     return f", {share:.0%} of the forward passes compiled" if isinstance(share, (int, float)) and share else ""
 
 
-def _seen(test: Test) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+def _seen(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     before, after = ((test.outcome or {}).get(key) for key in ("evidence_before", "evidence_after"))
     return (before, after) if isinstance(before, dict) and isinstance(after, dict) else None
 
 
-def _graphs(test: Test, s: Subject) -> Iterator[Fault | str]:
-    seen, rule = _seen(test), s.rules.evidence.get(str(s.recorded("execution")))
+def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    seen, rule = _seen(test), subject.rules.evidence.get(str(subject.recorded("execution")))
     if rule is None:
-        execution, known = shown(repr(s.recorded("execution"))), ", ".join(s.rules.evidence)
+        execution, known = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
         yield Fault(f"the round has no rule for the execution {execution}; it has {known}", f"one of {known}", execution)
         return
     if seen is None:
         yield "the worker left none, neither from before nor from after the test"
         return
-    yield from _contradictions(rule, *seen, str(s.recorded("execution")))
+    yield from _contradictions(rule, *seen, str(subject.recorded("execution")))
 
 
 def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
@@ -100,7 +101,7 @@ def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str)
         if rule.xla_programs_counted:
             yield f"the number of XLA programs is missing {when} the test; {execution} must tell it"
     elif type(programs) is not int or programs < 0:
-        value = shown(repr(programs))
+        value = shorten(repr(programs))
         yield Fault(f"the number of XLA programs {when} the test is {value}, which is no count", "a count", value)
     elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
         least = rule.min_xla_programs
@@ -119,7 +120,7 @@ def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution
     if rule.max_operators is None or operators is None:
         return
     if type(operators) is not int or not 0 <= operators <= rule.max_operators:
-        value, most = shown(operators), rule.max_operators
+        value, most = shorten(operators), rule.max_operators
         text = f"{value} operators ran by themselves in the measured call {when} the test; {execution} has at most {most}"
         yield Fault(text, f"at most {most}", value)
 
@@ -145,18 +146,18 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
         yield Fault(text, f"at most {rule.max_graphs}", str(max(before, after)))
     if rule.max_graph_breaks is not None and breaks is not None and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks):
         most = rule.max_graph_breaks
-        yield Fault(f"{shown(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shown(breaks))
+        yield Fault(f"{shorten(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shorten(breaks))
     if not 0 <= after - before <= rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
         yield Fault(f"{after - before} new graphs while measuring; {most} are allowed", f"at most {most}", str(after - before))
 
 
-def _precision(test: Test, s: Subject) -> Iterator[Fault | str]:
-    seen, want = _seen(test), s.recorded("cell", "precision")
+def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    seen, want = _seen(test), subject.recorded("cell", "precision")
     if seen is None or want is None:
         yield "the worker left no evidence of it, or the record names no precision"
         return
     for when, each in zip(("before", "after"), seen, strict=True):
         if each.get("precision") != want:
-            found = shown(each.get("precision"))
-            yield Fault(f"{found} {when} the test; the cell says {shown(want)}", shown(want), found)
+            found = shorten(each.get("precision"))
+            yield Fault(f"{found} {when} the test; the cell says {shorten(want)}", shorten(want), found)

@@ -18,7 +18,7 @@ _SHOWN_FAULTS, _KEPT_FAULTS = 5, 100
 _LONGEST_VALUE, _LONGEST_SENTENCE = 200, 1000
 
 
-class Outcome(StrEnum):
+class Verdict(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
     MANUAL = "MANUAL"
@@ -67,7 +67,7 @@ class Check:
 
     id: str
     name: str
-    outcome: Outcome
+    verdict: Verdict
     detail: str
     level: str = "quick"
     rule_ids: tuple[str, ...] = ()
@@ -98,13 +98,13 @@ class Check:
         return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
 
     def line(self) -> str:
-        return plain(f"[{self.outcome}] {self.title}: {self.detail}")
+        return escape(f"[{self.verdict}] {self.title}: {self.detail}")
 
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "name": self.name,
-            "outcome": str(self.outcome),
+            "verdict": str(self.verdict),
             "detail": self.detail,
             "level": self.level,
             "rule_ids": list(self.rule_ids),
@@ -118,19 +118,19 @@ class Check:
         }
 
 
-def differs(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
+def mismatch(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
     """`what` is `found`; `who` `expected`: the sentence, and the two values beside it."""
-    shown_found, shown_expected = shown(found), shown(expected)
+    shown_found, shown_expected = shorten(found), shorten(expected)
     return Fault(f"{what} is {shown_found}; {who} {shown_expected}", shown_expected, shown_found, file, line)
 
 
-def shown(value: Any, most: int = _LONGEST_VALUE) -> str:
+def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
     """A value as a sentence holds it: a forger's may be megabytes."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def plain(text: str) -> str:
+def escape(text: str) -> str:
     """No character that moves a terminal's cursor, ends a line or turns the direction of writing: names and logs are anybody's."""
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
@@ -144,27 +144,27 @@ def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str 
     """
     kept, left_out = _kept(faults, file)
     if not kept:
-        return _check(check_id, Outcome.PASS, shown(good, _LONGEST_SENTENCE), file, fix)
+        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return _check(check_id, Outcome.FAIL, detail, file, fix, kept, left_out)
+    return _check(check_id, Verdict.FAIL, detail, file, fix, kept, left_out)
 
 
 def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
-    return _check(check_id, Outcome.NA, shown(why, _LONGEST_SENTENCE), file, fix)
+    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file, fix)
 
 
 def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
     """`reasons`: what `why` is made of, one by one."""
     kept, left_out = _kept(reasons, file)
-    return _check(check_id, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), file, fix, kept, left_out)
+    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, kept, left_out)
 
 
 def _check(
-    check_id: str, outcome: Outcome, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+    check_id: str, verdict: Verdict, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
 ) -> Check:
     entry = registry.get(check_id)
-    return Check(check_id, entry.name, outcome, detail, entry.level, entry.rules, file, fix, faults, faults_left_out)
+    return Check(check_id, entry.name, verdict, detail, entry.level, entry.rules, file, fix, faults, faults_left_out)
 
 
 def fail_or_manual(
@@ -179,7 +179,7 @@ def fail_or_manual(
     """
     asked = list(doubts)
     check = made(faults=[*faults, *(asked if of_a_run else [])])
-    if not asked or check.outcome is Outcome.FAIL:
+    if not asked or check.verdict is Verdict.FAIL:
         return check
     why = "; ".join(fault.text for fault in asked[:5])
     reasons = [fault.text for fault in asked]
@@ -192,7 +192,7 @@ def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], 
     for count, each in enumerate(faults, 1):
         if count <= _KEPT_FAULTS:
             fault = Fault(each) if isinstance(each, str) else each
-            kept.append(replace(fault, text=shown(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
+            kept.append(replace(fault, text=shorten(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
     return tuple(kept), count - len(kept)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from compliance.findings.check import Fault, differs, shown
+from compliance.findings.check import Fault, mismatch, shorten
 
 
 class Entries(Protocol):
@@ -17,14 +17,14 @@ class Entries(Protocol):
     def line(self, key: str) -> int | None: ...
 
 
-def of_entry(d: Entries, key: str, want: Any, who: str) -> Fault:
+def entry_fault(detail: Entries, key: str, want: Any, who: str) -> Fault:
     """Of one entry of the detail log."""
-    return differs(key, d.get(key), want, who, line=d.line(key))
+    return mismatch(key, detail.get(key), want, who, line=detail.line(key))
 
 
-def no_number(d: Entries, key: str) -> Fault:
-    value = shown(repr(d.get(key)))
-    return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=d.line(key))
+def not_a_number(detail: Entries, key: str) -> Fault:
+    value = shorten(repr(detail.get(key)))
+    return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=detail.line(key))
 
 
 def of_the_log(faults: Iterable[Fault | str], log: str) -> Iterator[Fault | str]:

@@ -13,9 +13,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from compliance.findings import verdict
-from compliance.findings.check import Check, Fault, Outcome, plain
-from compliance.findings.verdict import Audit
+from compliance.findings.check import Check, Fault, Verdict, escape
+from compliance.findings.verdict import LEVELS, Audit
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
 """Of every page of an audit."""
@@ -23,10 +22,10 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 _MOST_CARDS = 1000
 _ELIGIBILITY = "eligibility"
 _WORDS = {
-    Outcome.FAIL: "What fails",
-    Outcome.MANUAL: "What a person has to judge",
-    Outcome.PASS: "What holds",
-    Outcome.NA: "What does not apply",
+    Verdict.FAIL: "What fails",
+    Verdict.MANUAL: "What a person has to judge",
+    Verdict.PASS: "What holds",
+    Verdict.NA: "What does not apply",
 }
 
 
@@ -40,20 +39,20 @@ def render(directory: str, level: str, found: Audit, when: datetime) -> str:
 
     Raises ValueError for a level there is not.
     """
-    every, asked = found.checks, found.asked(level)
+    asked = found.checks_for(level)
     eligibility = [c for c in asked if c.id == _ELIGIBILITY]
-    by = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
-    title = found.verdict(level)
+    by = {verdict: [c for c in asked if c.verdict is verdict and c not in eligibility] for verdict in Verdict}
+    title = found.sentence(level)
     parts = [
         f"<h1>{_text(title[0].upper() + title[1:])}</h1>",
         _about(directory, level, found, when),
-        _levels(every),
+        _levels(found),
         *_places(asked),
         *_eligibility(eligibility),
-        *_cards(Outcome.FAIL, by[Outcome.FAIL]),
-        *_cards(Outcome.MANUAL, by[Outcome.MANUAL]),
-        *_folded(Outcome.PASS, by[Outcome.PASS]),
-        *_folded(Outcome.NA, by[Outcome.NA]),
+        *_cards(Verdict.FAIL, by[Verdict.FAIL]),
+        *_cards(Verdict.MANUAL, by[Verdict.MANUAL]),
+        *_folded(Verdict.PASS, by[Verdict.PASS]),
+        *_folded(Verdict.NA, by[Verdict.NA]),
         "<footer>An audit of files is no review: a result that MLCommons has not reviewed is unverified, whatever holds here.</footer>",
     ]
     return (
@@ -72,19 +71,19 @@ def _style() -> str:
 
 
 def _text(value: object) -> str:
-    return html.escape(plain(str(value)))
+    return html.escape(escape(str(value)))
 
 
 def _about(directory: str, level: str, found: Audit, when: datetime) -> str:
-    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.asked(level)))
-    claims = [("claim", claim.sentence) for claim in found.claims[:_MOST_CARDS]]
-    rows = [("directory", directory), *claims, ("round", found.round), ("level asked", level), ("checks", counts)]
+    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.checks_for(level)))
+    results = [("result", line.sentence) for line in found.results[:_MOST_CARDS]]
+    rows = [("directory", directory), *results, ("round", found.round), ("level asked", level), ("checks", counts)]
     return _list((name, _text(value)) for name, value in [*rows, ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip())])
 
 
-def _counts(checks: Iterable[Check]) -> list[tuple[Outcome, int]]:
-    outcomes = [c.outcome for c in checks]
-    return [(outcome, outcomes.count(outcome)) for outcome in Outcome]
+def _counts(checks: Iterable[Check]) -> list[tuple[Verdict, int]]:
+    verdicts = [c.verdict for c in checks]
+    return [(verdict, verdicts.count(verdict)) for verdict in Verdict]
 
 
 def _list(rows: Iterable[tuple[str, str]]) -> str:
@@ -92,16 +91,16 @@ def _list(rows: Iterable[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{content}</dd>" for name, content in rows) + "</dl>"
 
 
-def _levels(every: Sequence[Check]) -> str:
+def _levels(audit: Audit) -> str:
     """Each level asks for what those before it ask."""
-    held, rows = verdict.levels_held(every), []
-    for level in verdict.LEVELS:
-        failed = [c for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
-        own = [c.name for c in every if c.level == level and c.outcome is Outcome.FAIL]
+    held, rows = audit.levels, []
+    for level in LEVELS:
+        failed = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
+        of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
         word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
         count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
-        why = count + (f", of this level itself: {_some(own)}" if own and level != verdict.LEVELS[0] else "")
-        rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
+        why = count + (f", of this level itself: {_some(of_level)}" if of_level and level != LEVELS[0] else "")
+        rows.append(f'<tr><td class="level">{level}</td><td class="verdict {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 
 
@@ -114,7 +113,7 @@ def _places(asked: Sequence[Check]) -> Iterator[str]:
     places = list(dict.fromkeys(c.place for c in asked if c.place))
     if not places:
         return
-    heads = "".join(f'<th class="number">{outcome.value}</th>' for outcome in Outcome)
+    heads = "".join(f'<th class="number">{verdict.value}</th>' for verdict in Verdict)
     yield f"<h2>Scenarios and submitters</h2>\n<table><tr><th>folder</th>{heads}</tr>"
     for place in places[:_MOST_CARDS]:
         counts = _counts(c for c in asked if c.place == place)
@@ -123,8 +122,8 @@ def _places(asked: Sequence[Check]) -> Iterator[str]:
     yield "</table>"
 
 
-def _mark(outcome: Outcome) -> str:
-    return outcome.name  # a class in page.css
+def _mark(verdict: Verdict) -> str:
+    return verdict.name  # a class in page.css
 
 
 def _eligibility(checks: Sequence[Check]) -> Iterator[str]:
@@ -141,10 +140,10 @@ def _eligibility(checks: Sequence[Check]) -> Iterator[str]:
     yield f'<p class="soft">{_text(checks[0].rule)} ({_text(checks[0].source)})</p>'
 
 
-def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+def _cards(verdict: Verdict, checks: Sequence[Check]) -> Iterator[str]:
     if not checks:
         return
-    yield f"<h2>{_WORDS[outcome]} ({len(checks)})</h2>"
+    yield f"<h2>{_WORDS[verdict]} ({len(checks)})</h2>"
     place = ""
     for check in checks[:_MOST_CARDS]:
         if check.place != place:
@@ -157,11 +156,11 @@ def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
 
 def _anchor(check: Check) -> str:
     """The check's key as a link can hold it."""
-    return _text(quote(plain(check.key)))
+    return _text(quote(escape(check.key)))
 
 
 def _card(check: Check) -> str:
-    mark = _mark(check.outcome)
+    mark = _mark(check.verdict)
     rows = [
         ("what to do", check.fix),
         ("file", "" if check.faults else check.file),  # each fault tells its own
@@ -171,7 +170,7 @@ def _card(check: Check) -> str:
     ]
     return (
         f'<section class="card {mark}" id="{_anchor(check)}">'
-        f'<h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.name)}</h4>'
+        f'<h4><span class="verdict {mark}">{check.verdict.value}</span> {_text(check.name)}</h4>'
         + (_faults(check) or f"<p>{_text(check.detail)}</p>")
         + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
         + "</section>"
@@ -200,10 +199,10 @@ def _said(fault: Fault) -> str:
     return _text(fault.text) + (f'<br><code class="soft">{_text(where)}</code>' if where else "")
 
 
-def _folded(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+def _folded(verdict: Verdict, checks: Sequence[Check]) -> Iterator[str]:
     if not checks:
         return
-    yield f"<details><summary>{_WORDS[outcome]} ({len(checks)})</summary>"
+    yield f"<details><summary>{_WORDS[verdict]} ({len(checks)})</summary>"
     yield '<table class="seen"><tr><th>check</th><th>what was seen</th><th>rule</th></tr>'
     for check in checks[: 10 * _MOST_CARDS]:
         cells = f'<td>{_text(check.title)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td>'

@@ -48,16 +48,16 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
     return high
 
 
-def met(d: Detail, scenario: str, rules: Rules) -> bool | None:
+def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
     """Whether it is; None: the log's figures do not tell."""
     if scenario == "Offline":
         return True
-    found, percentile = d.number("result_query_count"), rules.scenarios[scenario].percentile / 100
+    found, percentile = detail.number("result_query_count"), rules.scenarios[scenario].percentile / 100
     if found is None or not 0 < found <= MOST_QUERIES:
         return None
     if scenario != "Server":
         return discards(int(found), percentile, rules) is not None
-    parts = [held(int(found), over(d, ladder), percentile, rules) for ladder in limited(d)]
+    parts = [held(int(found), over(detail, latency), percentile, rules) for latency in limited(detail)]
     return False if False in parts else None if None in parts else True
 
 
@@ -72,8 +72,8 @@ def held(queries: int, over: tuple[int, int] | None, percentile: float, rules: R
 
 def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
     """(percentile, key) of what is estimated; of SingleStream also the 99th percentile, from which MultiStream may be inferred."""
-    own = rules.scenarios[scenario].percentile
+    percentile = rules.scenarios[scenario].percentile
     return {
-        "SingleStream": ((own, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")),
-        "MultiStream": ((own, "early_stopping_latency_ms"),),
+        "SingleStream": ((percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")),
+        "MultiStream": ((percentile, "early_stopping_latency_ms"),),
     }.get(scenario, ())

@@ -12,7 +12,7 @@ PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00"
 
 
 @dataclass(frozen=True)
-class Ladder:
+class LatencyKeys:
     """The keys of one kind of latency.
 
     Attributes:
@@ -29,14 +29,14 @@ class Ladder:
     limit: str = ""
     result: str = ""
 
-    def steps(self, d: Detail) -> list[tuple[str, float, float]]:
+    def percentiles(self, detail: Detail) -> list[tuple[str, float, float]]:
         """(key, its place among the sorted as a fraction, 1 the last one, its value), ascending; of those that are numbers."""
         keys = [(self.minimum, 0.0), *((self.percentile.format(p), share) for p, share in PERCENTILES.items()), (self.maximum, 1.0)]
-        return [(key, share, value) for key, share in keys if (value := d.number(key)) is not None]
+        return [(key, share, value) for key, share in keys if (value := detail.number(key)) is not None]
 
 
-def _latency(limit: str, result: str) -> Ladder:
-    return Ladder(
+def _latency(limit: str, result: str) -> LatencyKeys:
+    return LatencyKeys(
         "latency",
         "result_min_latency_ns",
         "result_{}_percentile_latency_ns",
@@ -48,14 +48,14 @@ def _latency(limit: str, result: str) -> Ladder:
 
 
 SAMPLES = _latency("effective_target_latency_ns", "early_stopping_result")
-QUERIES = Ladder(
+QUERIES = LatencyKeys(
     "latency of queries",
     "result_min_query_latency_ns",
     "result_{}_percentile_per_query_latency_ns",
     "result_max_query_latency_ns",
     "result_mean_query_latency_ns",
 )
-FIRST_TOKENS = Ladder(
+FIRST_TOKENS = LatencyKeys(
     "latency of the first token",
     "result_first_token_min_latency_ns",
     "result_first_token_{}_percentile_latency_ns",
@@ -64,7 +64,7 @@ FIRST_TOKENS = Ladder(
     "requested_server_ttft_latency",
     "early_stopping_ttft_result",
 )
-LATER_TOKENS = Ladder(
+LATER_TOKENS = LatencyKeys(
     "time of a later token",
     "result_time_to_output_token_min",
     "result_time_per_output_token_{}_percentile_ns",
@@ -75,6 +75,6 @@ LATER_TOKENS = Ladder(
 )
 
 
-def limited(d: Detail) -> tuple[Ladder, ...]:
+def limited(detail: Detail) -> tuple[LatencyKeys, ...]:
     """Those that limits and early stopping are about."""
-    return (FIRST_TOKENS, LATER_TOKENS) if counts.tokens(d) else (SAMPLES,)
+    return (FIRST_TOKENS, LATER_TOKENS) if counts.has_token_latencies(detail) else (SAMPLES,)

@@ -5,24 +5,24 @@ Source: loadgen/results.cc (PerformanceSummary: PerfConstraintsMet, EarlyStoppin
 
 from __future__ import annotations
 
-from compliance.loadgen.latency_keys import SAMPLES, Ladder, limited
+from compliance.loadgen.latency_keys import SAMPLES, LatencyKeys, limited
 from compliance.logs import Detail
 
 
-def over(d: Detail, ladder: Ladder) -> tuple[int, int] | None:
+def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
     """How many queries are over the limit, at least and at most; LoadGen counts those of plain latencies. None: figures are missing."""
-    queries, limit = d.number("result_query_count"), d.number(ladder.limit)
+    queries, limit = detail.number("result_query_count"), detail.number(latency.limit)
     if queries is None or limit is None or not 0 < queries < 1 << 40:
         return None
-    counted = d.get("result_overlatency_query_count")
-    if ladder is SAMPLES and type(counted) is int and 0 <= counted <= queries:
+    counted = detail.get("result_overlatency_query_count")
+    if latency is SAMPLES and type(counted) is int and 0 <= counted <= queries:
         return counted, counted
-    return by_steps(d, ladder, int(queries), limit)
+    return over_by_percentiles(detail, latency, int(queries), limit)
 
 
-def by_steps(d: Detail, ladder: Ladder, queries: int, limit: float) -> tuple[int, int]:
+def over_by_percentiles(detail: Detail, latency: LatencyKeys, queries: int, limit: float) -> tuple[int, int]:
     least, most = 0, queries
-    for _, share, value in ladder.steps(d):
+    for _, share, value in latency.percentiles(detail):
         place = min(int(queries * share), queries - 1)
         if value > limit:
             least = max(least, queries - place)
@@ -31,9 +31,9 @@ def by_steps(d: Detail, ladder: Ladder, queries: int, limit: float) -> tuple[int
     return least, most
 
 
-def constraints_met(d: Detail, percentile: float) -> bool | None:
+def constraints_met(detail: Detail, percentile: float) -> bool | None:
     """Whether the percentile (in percent) of each latency is within its limit. None: a figure is missing."""
-    pairs = [(d.number(ladder.percentile.format(f"{percentile:.2f}")), d.number(ladder.limit)) for ladder in limited(d)]
+    pairs = [(detail.number(latency.percentile.format(f"{percentile:.2f}")), detail.number(latency.limit)) for latency in limited(detail)]
     if any(value is None or limit is None for value, limit in pairs):
         return None
     return all(value <= limit for value, limit in pairs if value is not None and limit is not None)

@@ -17,20 +17,20 @@ _DEFAULT_SEED = 5489
 _BLOCK = 1 << 20
 
 
-def expected(d: Detail, scenario: str) -> tuple[int, float] | None:
+def expected(detail: Detail, scenario: str) -> tuple[int, float] | None:
     """(samples issued, the share of them that is logged); None: a setting is missing."""
-    count = counts.samples(d, scenario)
+    count = counts.samples(detail, scenario)
     keys = ("effective_accuracy_log_sampling_target", "effective_min_duration_ms", "effective_min_sample_count")
-    target, duration_ms, least = (d.number(key) for key in keys)
+    target, duration_ms, least = (detail.number(key) for key in keys)
     # Rate and expected latency are logged with six digits.
     name = {"SingleStream": "single_stream", "MultiStream": "multi_stream"}.get(scenario)
-    latency_ns = d.number(f"requested_{name}_expected_latency_ns")
-    rate = d.number("effective_target_qps") if name is None else 1e9 / latency_ns if latency_ns else None
+    latency_ns = detail.number(f"requested_{name}_expected_latency_ns")
+    rate = detail.number("effective_target_qps") if name is None else 1e9 / latency_ns if latency_ns else None
     if count is None or target is None or duration_ms is None or least is None or rate is None or not 0 < count < 1 << 40:
         return None
     if not abs(rate * duration_ms) < 1e300:
         return None
-    samples = max(int(rate * duration_ms / 1000) * counts.each(d, scenario), least)
+    samples = max(int(rate * duration_ms / 1000) * counts.samples_per_query(detail, scenario), least)
     return int(count), (target / samples if samples > 0 else 0.0)
 
 

@@ -37,12 +37,15 @@ class Demand:
         return -(-max(self.least, long_enough) // self.whole) * self.whole
 
 
-def demand(d: Detail) -> Demand | None:
+def demand(detail: Detail) -> Demand | None:
     """None: a setting is missing."""
-    (least, duration_ms), loaded = (d.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")), d.get("loaded_qsl_set")
+    (least, duration_ms), loaded = (
+        (detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")),
+        detail.get("loaded_qsl_set"),
+    )
     if type(least) is not int or type(duration_ms) is not int or min(least, duration_ms) < 0 or not isinstance(loaded, list):
         return None
-    whole = max(len(loaded), 1) if d.get("effective_sample_concatenate_permutation") is True else 1
+    whole = max(len(loaded), 1) if detail.get("effective_sample_concatenate_permutation") is True else 1
     return Demand(least, duration_ms * 1_000_000, whole)
 
 
@@ -78,9 +81,9 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
     return due[: count + 1]
 
 
-def due(d: Detail, rate: float) -> np.ndarray | None:
+def due(detail: Detail, rate: float) -> np.ndarray | None:
     """When each query of Server is due at so many a second, see `server`; None: a setting is missing, or too many to tell."""
-    asked, seed = demand(d), d.get("effective_schedule_rng_seed")
+    asked, seed = demand(detail), detail.get("effective_schedule_rng_seed")
     if asked is None or type(seed) is not int or seed < 0:
         return None
     return server(asked, rate, seed)

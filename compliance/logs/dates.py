@@ -25,6 +25,6 @@ def power_date(text: Any) -> datetime | None:
         return None
 
 
-def wall_seconds(d: Detail) -> float | None:
-    begin, end = power_date(d.get("power_begin")), power_date(d.get("power_end"))
+def wall_seconds(detail: Detail) -> float | None:
+    begin, end = power_date(detail.get("power_begin")), power_date(detail.get("power_end"))
     return None if begin is None or end is None else (end - begin).total_seconds()

@@ -48,7 +48,7 @@ _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
 
 
-class Refused(ValueError):
+class UnsafeInput(ValueError):
     """What is not read at all; the message is the whole sentence."""
 
 
@@ -73,7 +73,7 @@ def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
         return None, f"{path.name} is missing"
     except OSError as e:
         return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
-    except Refused as e:
+    except UnsafeInput as e:
         return None, str(e)
     except DAMAGE as e:
         return None, f"{path.name} is damaged ({_first_line(e)})"
@@ -94,11 +94,11 @@ def _first_line(error: BaseException) -> str:
 def _ordinary(path: Path) -> Path:
     """A link is not followed (see `confined`). A pipe or a device is not opened: it might never answer, or never end."""
     if link := link_to(path):
-        raise Refused(
+        raise UnsafeInput(
             f"{path.name} is a link: it is not read" if link == path else f"{path.name} lies behind the link {link.name}: not read"
         )
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise Refused(f"{path.name} is neither a file nor a folder")
+        raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
 
 
@@ -192,7 +192,7 @@ def sha256(path: Path) -> str:
 def bounded_sha256(path: Path, most: int) -> str:
     """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
     if (size := path.stat().st_size) > most:
-        raise Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+        raise UnsafeInput(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
     return sha256(path)
 
 
@@ -247,7 +247,7 @@ def walk(folder: Path) -> Walk:
             continue
         try:
             found, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
-        except (Refused, FileNotFoundError, NotADirectoryError):
+        except (UnsafeInput, FileNotFoundError, NotADirectoryError):
             continue
         except OSError as e:
             unread.append((here, e.strerror or type(e).__name__))

@@ -18,7 +18,7 @@ from compliance.rules.tables import (
     Layout,
     Metric,
     OutputLength,
-    Own,
+    ProjectLimits,
     Repeats,
     Rules,
     Scenario,
@@ -91,14 +91,14 @@ def _rules(d: dict[str, Any]) -> Rules:
         summary_labels=d["summary"],
         scenario_labels=d["scenario_summary"],
         accuracy_most=d["accuracy_most"],
-        own=_own(d["own"]),
+        project_limits=_project_limits(d["project_limits"]),
     )
 
 
-def _own(d: dict[str, Any]) -> Own:
+def _project_limits(d: dict[str, Any]) -> ProjectLimits:
     limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
-    own: Own = _made(Own, d | {"tolerance": limits})
-    return own
+    made: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
+    return made
 
 
 def _scenario(name: str, d: dict[str, Any]) -> Scenario:

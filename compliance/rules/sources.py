@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Place:
+class Citation:
     """`document`: a file, with the repository of the mlcommons organisation it lies in, or `this project`. `section`: a heading, a name."""
 
     document: str
@@ -21,23 +21,25 @@ class Source:
     """`rule`: what is asked, in one sentence. `places`: where that stands."""
 
     rule: str
-    places: tuple[Place, ...]
+    citations: tuple[Citation, ...]
 
     @property
     def cited(self) -> tuple[str, ...]:
-        return tuple(f"{place.document}, {place.section}" for place in self.places)
+        return tuple(f"{citation.document}, {citation.section}" for citation in self.citations)
 
 
 @cache
-def known() -> dict[str, Source]:
+def entries() -> dict[str, Source]:
     """Every rule by its id."""
     with (Path(__file__).parent / "sources.toml").open("rb") as f:
         found = tomllib.load(f)
-    return {rule_id: Source(entry["rule"], tuple(Place(**place) for place in entry["places"])) for rule_id, entry in found.items()}
+    return {
+        rule_id: Source(entry["rule"], tuple(Citation(**citation) for citation in entry["citations"])) for rule_id, entry in found.items()
+    }
 
 
 def get(rule_id: str) -> Source:
     """Raises ValueError for an id that sources.toml lacks."""
-    if rule_id not in known():
-        raise ValueError(f"rule {rule_id}: sources.toml has {', '.join(known())}")
-    return known()[rule_id]
+    if rule_id not in entries():
+        raise ValueError(f"rule {rule_id}: sources.toml has {', '.join(entries())}")
+    return entries()[rule_id]

@@ -227,8 +227,8 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Own:
-    """This project's limits on what a run directory says of itself; see [own] of the round's file.
+class ProjectLimits:
+    """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
 
     Attributes:
         trace_sample_bytes: scenario → what a sample takes in the trace.
@@ -309,13 +309,14 @@ class Rules:
     summary_labels: Mapping[str, str]
     scenario_labels: Mapping[str, Mapping[str, str]]
     accuracy_most: Mapping[str, float]
-    own: Own
+    project_limits: ProjectLimits
 
     def of(self, name: str) -> Rules:
         """With what the benchmark a folder is named for has of its own, by no submitter's mapping: LoadGen is asked by that name."""
         row = self.benchmarks.get(self.official(name, {}))
-        own = row.scenario if row else {}
-        return replace(self, scenarios={key: replace(s, **own.get(key, {})) for key, s in self.scenarios.items()}) if own else self
+        changes = row.scenario if row else {}
+        scenarios = {name: replace(scenario, **changes.get(name, {})) for name, scenario in self.scenarios.items()}
+        return replace(self, scenarios=scenarios)
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
         """What a folder's name means, by the submitter's `mapping` too; else itself (configuration.py, get_mlperf_model)."""

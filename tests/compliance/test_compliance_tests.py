@@ -15,7 +15,7 @@ from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sampling
 from compliance.rules import sources
 from tests.compliance import conftest, mutations
@@ -46,12 +46,12 @@ def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.Fixture
 
 
 def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
-    (place,) = tree.places(run, of)
+    (place,) = tree.result_folders(run, of)
     return {check.key: check for check in compliance_tests.checks(tree.read(place, of))}
 
 
 def failing(run: Path) -> set[str]:
-    return {name for name, check in found(run).items() if check.outcome is Outcome.FAIL}
+    return {name for name, check in found(run).items() if check.verdict is Verdict.FAIL}
 
 
 def folder(run: Path, test: str) -> Path:
@@ -61,10 +61,10 @@ def folder(run: Path, test: str) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callable[[str], Path], kind: str) -> None:
     checks = found(complied(kind))
-    assert [c.line() for c in checks.values() if c.outcome is Outcome.FAIL] == []
-    passed = {name for name, check in checks.items() if check.outcome is Outcome.PASS}
+    assert [c.line() for c in checks.values() if c.verdict is Verdict.FAIL] == []
+    passed = {name for name, check in checks.items() if check.verdict is Verdict.PASS}
     assert passed >= {"test01-answers", "test01-samples", "test01-performance", "test04-performance", "test04-settings", "test01-hash"}
-    na = {name for name, check in checks.items() if check.outcome is Outcome.NA}
+    na = {name for name, check in checks.items() if check.verdict is Verdict.NA}
     if kind == "SingleStream":
         assert na >= {"test06", "output-length"}
     else:
@@ -74,12 +74,12 @@ def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callabl
 
 def test_every_rule_these_checks_name_is_one_that_is_written_down(complied: Callable[[str], Path]) -> None:
     named = {rule_id for kind in KINDS for check in found(complied(kind)).values() for rule_id in check.rule_ids}
-    assert named <= set(sources.known())
+    assert named <= set(sources.entries())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_folders_of_the_tests_disturb_no_other_check(complied: Callable[[str], Path], kind: str) -> None:
-    assert [c.line() for c in audit.audit(complied(kind)) if c.outcome is Outcome.FAIL] == []
+    assert [c.line() for c in audit.audit(complied(kind)).checks_for("quick") if c.verdict is Verdict.FAIL] == []
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -230,20 +230,20 @@ def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_pa
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) -> None:
     answers("TEST06", two_ends)(run)
-    assert found(run)["test06-eos"].outcome is Outcome.NA
+    assert found(run)["test06-eos"].verdict is Verdict.NA
     record(end_tokens=[2])(run)
     runs.resubmit_compliance(run, LOOSE)
-    assert found(run)["test06-eos"].outcome is Outcome.FAIL
+    assert found(run)["test06-eos"].verdict is Verdict.FAIL
     assert "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
     record(end_tokens=[5])(run)
     runs.resubmit_compliance(run, LOOSE)
-    assert found(run)["test06-eos"].outcome is Outcome.PASS
+    assert found(run)["test06-eos"].verdict is Verdict.PASS
 
 
 def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Path) -> None:
     answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
     check = found(run)["test01-answers"]
-    assert check.outcome is Outcome.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
+    assert check.verdict is Verdict.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
     assert "TEST FAIL" in (folder(run, "TEST01") / "verify_accuracy.txt").read_text()
     for name in ("baseline_accuracy.txt", "compliance_accuracy.txt"):
         assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]
@@ -255,15 +255,15 @@ def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path)
     (run / "reference.npz").unlink()
     answers("TEST01", other_bytes(0))(run)
     check = found(run)["test01-answers"]
-    assert check.outcome is Outcome.MANUAL and "too large here" in check.detail
+    assert check.verdict is Verdict.MANUAL and "too large here" in check.detail
 
 
 def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> None:
     logged("TEST04", result_validity="INVALID")(run)
-    assert found(run)["test04-verdict"].outcome is Outcome.NA
+    assert found(run)["test04-verdict"].verdict is Verdict.NA
     record(mode="valid")(run)
-    assert found(run)["test04-verdict"].outcome is Outcome.FAIL
-    assert found(run)["test01-verdict"].outcome is Outcome.PASS
+    assert found(run)["test04-verdict"].verdict is Verdict.FAIL
+    assert found(run)["test01-verdict"].verdict is Verdict.PASS
 
 
 def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
@@ -272,26 +272,26 @@ def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
     assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == ["[FAIL] TEST04 run: it was not finished"]
 
 
-@pytest.mark.parametrize(("division", "outcome"), [("open", Outcome.NA), ("closed", Outcome.FAIL), ("network", Outcome.FAIL)])
-def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("division", "outcome"), [("open", Verdict.NA), ("closed", Verdict.FAIL), ("network", Verdict.FAIL)])
+def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Verdict) -> None:
     base = runs.base(run)
     mapped = base / "results" / runs.SYSTEM / "bert-99"
     (base / "results" / runs.SYSTEM / "bert-tiny").rename(mapped)
     shutil.rmtree(mapped / "SingleStream" / "TEST01")
     shutil.rmtree(run / "raw" / "TEST01")
     (run / "open").rename(run / division)
-    (place,) = tree.places(run, LOOSE)
+    (place,) = tree.result_folders(run, LOOSE)
     checks = {c.key: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
-    assert checks["test01"].outcome is outcome
+    assert checks["test01"].verdict is outcome
     assert ("open division asks for none" in checks["test01"].detail) == (division == "open")
 
 
 def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied: Callable[[str], Path], tmp_path: Path) -> None:
     shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
-    assert not [c.line() for c in checks.values() if c.outcome is Outcome.FAIL]
-    assert checks["test01-settings"].outcome is checks["test04-performance"].outcome is Outcome.PASS
-    assert checks["test01-answers"].outcome is Outcome.MANUAL  # 256 answers make a log that is truncated
+    assert not [c.line() for c in checks.values() if c.verdict is Verdict.FAIL]
+    assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
+    assert checks["test01-answers"].verdict is Verdict.MANUAL  # 256 answers make a log that is truncated
 
 
 @pytest.mark.parametrize("name", ["verify_accuracy.txt", f"accuracy/{ANSWERS}", "accuracy/accuracy.txt", f"performance/run_1/{DETAIL}"])
@@ -309,6 +309,6 @@ def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
     complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audited_answers, "MOST_SAMPLES", 10)
-    assert found(complied("SingleStream"))["test01-samples"].outcome is Outcome.PASS
+    assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.PASS
     monkeypatch.setattr(sampling, "expected", lambda *_: (10**8, 0.5))
-    assert found(complied("SingleStream"))["test01-samples"].outcome is Outcome.FAIL
+    assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.FAIL

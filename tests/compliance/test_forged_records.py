@@ -14,7 +14,7 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from harness import models, plan, submission
 from scenarios import loadgen, preflight
 from scenarios.job import Limits
@@ -23,7 +23,7 @@ from tests.compliance import tree
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY, own_result
 from tests.compliance.tree import base, detail, edit_json, read_json, scenario_folder
 
-PASS, FAIL, MANUAL, NA = Outcome.PASS, Outcome.FAIL, Outcome.MANUAL, Outcome.NA
+PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {
     "cpu": "Processor (R) 9",
     "sockets": 1,
@@ -45,13 +45,13 @@ MACHINE = {
 
 
 def _check(directory: Path, name: str) -> Check:
-    found = {c.key: c for c in tree.whole(audit.every(directory))}
+    found = {c.key: c for c in tree.whole(audit.audit(directory).checks)}
     return found[name]
 
 
-def _told(directory: Path, name: str) -> tuple[Outcome, str]:
+def _told(directory: Path, name: str) -> tuple[Verdict, str]:
     check = _check(directory, name)
-    return check.outcome, check.detail
+    return check.verdict, check.detail
 
 
 def _bare(run: Path) -> Path:
@@ -96,11 +96,13 @@ def _values(run: Path) -> dict[str, Any]:
 
 
 def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
-    assert verdict.holds(audit.audit(described)), [c.line() for c in audit.audit(described) if c.outcome is FAIL]
+    assert verdict.passes(audit.audit(described).checks_for("quick")), [
+        c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
+    ]
     names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
-    assert [_check(described, name).outcome for name in names] == [PASS] * 3
+    assert [_check(described, name).verdict for name in names] == [PASS] * 3
     bare = _bare(described)
-    assert [_check(bare, name).outcome for name in names] == [NA] * 3
+    assert [_check(bare, name).verdict for name in names] == [NA] * 3
 
 
 def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
@@ -257,7 +259,7 @@ def test_a_score_or_a_precision_without_a_tolerance_fails(run: Path, keys: tuple
 
 def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
     for round in rules.rounds():
-        limits = rules.load(round).own.tolerance
+        limits = rules.load(round).project_limits.tolerance
         for model in map(models.load, models.names()):
             for precision, tolerance in model.tolerance.items():
                 limit = limits[model.score][precision]
@@ -287,7 +289,7 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
-    own = rules.load().own
+    own = rules.load().project_limits
     assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in plan._PACE.items()}
     for mode, most in own.trace_bytes.items():
         fits = most // own.trace_sample_bytes[scenario]
@@ -324,13 +326,13 @@ def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
-def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Outcome) -> None:
+def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Verdict) -> None:
     for name, second in (("performance", 0), ("accuracy", 1)):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
     detail(run, test, power_begin=begin, power_end=end)
     check = _check(_bare(run), "dates")
-    assert check.outcome is outcome, check.detail
+    assert check.verdict is outcome, check.detail
     assert outcome is PASS or check.detail.startswith(f"{test}: power_")
 
 
@@ -340,9 +342,9 @@ def test_a_run_may_be_measured_anywhere(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
     monkeypatch.setenv("TZ", "UTC")  # those of another shell
-    found = {check.key: check for check in audit.every(tree.comply(run, names=("TEST01",)))}
-    assert found["dates"].outcome is PASS, found["dates"].detail
-    assert found["test01-loadgen"].outcome is PASS, found["test01-loadgen"].detail
+    found = {check.key: check for check in audit.audit(tree.comply(run, names=("TEST01",))).checks}
+    assert found["dates"].verdict is PASS, found["dates"].detail
+    assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
 
 
 def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
@@ -391,11 +393,11 @@ def _another_version(told: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "outcome"), [(_from_a_checkout, MANUAL), (_another_tag, MANUAL), (_altered, FAIL), (_another_version, FAIL)]
 )
-def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Outcome) -> None:
+def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict) -> None:
     _of_loadgen(change, run)
     assert _told(run, "performance-loadgen")[0] is FAIL
     check = _check(_bare(run), "accuracy-loadgen")
-    assert check.outcome is outcome
+    assert check.verdict is outcome
     assert outcome is FAIL or "compare with the tag" in check.fix
 
 
@@ -541,7 +543,7 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Outcome) -> None:
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Verdict) -> None:
     bare = _bare(run)
     edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
     assert _told(bare, "system-description")[0] is outcome
@@ -551,7 +553,7 @@ def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Pa
     ("value", "outcome"),
     [(["fp8", "int8"], PASS), ("fp8", PASS), ([], FAIL), ([""], FAIL), ("", FAIL), ("\u200b", FAIL), (None, FAIL), ([1], FAIL)],
 )
-def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Outcome) -> None:
+def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Verdict) -> None:
     bare = _bare(run)
     edit_json(scenario_folder(bare) / "measurements.json", lambda d: {**d, "input_data_types": value, "notes": ""})
     assert _told(bare, "measurements-json")[0] is outcome
@@ -585,7 +587,7 @@ def _in_division(run: Path, division: str, **system: str) -> Path:
         (["no", "yes"], MANUAL),
     ],
 )
-def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Outcome) -> None:
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Verdict) -> None:
     edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA

@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
-from compliance.findings.check import Outcome
+from compliance.findings.check import Verdict
 from tests.compliance import tree
 from tests.compliance.mutations import (
     ANSWERS,
@@ -549,10 +549,10 @@ def _parameters(mutations: list[Mutation]) -> list[Any]:
 @pytest.mark.parametrize(("run", "mutation"), _parameters(HARMFUL), indirect=["run"])
 def test_the_audit_sees_that(run: Path, mutation: Mutation) -> None:
     mutation.do(run)
-    found = {c.key: c for c in audit.audit(run, mutation.level)}
-    assert found[mutation.check].outcome is Outcome.FAIL, "\n".join(c.line() for c in found.values() if c.outcome is not Outcome.PASS)
-    assert not verdict.holds(list(found.values()))
-    assert mutation.level not in verdict.levels_held(audit.every(run))
+    found = {c.key: c for c in audit.audit(run).checks_for(mutation.level)}
+    assert found[mutation.check].verdict is Verdict.FAIL, "\n".join(c.line() for c in found.values() if c.verdict is not Verdict.PASS)
+    assert not verdict.passes(list(found.values()))
+    assert mutation.level not in audit.audit(run).levels
 
 
 def _trace(run: Path) -> Path:
@@ -636,26 +636,26 @@ HARMLESS = [
 @pytest.mark.parametrize(("run", "mutation"), _parameters(HARMLESS), indirect=["run"])
 def test_the_audit_does_not_mind_that(run: Path, mutation: Mutation) -> None:
     mutation.do(run)
-    found = audit.audit(run)
-    assert verdict.holds(found), "\n".join(c.line() for c in found if c.outcome is Outcome.FAIL)
-    assert verdict.levels_held(audit.every(run)) == ("quick",)
+    found = audit.audit(run).checks_for("quick")
+    assert verdict.passes(found), "\n".join(c.line() for c in found if c.verdict is Verdict.FAIL)
+    assert audit.audit(run).levels == ("quick",)
 
 
 def test_what_cannot_be_judged_is_left_to_people(run: Path) -> None:
     _no_reference(run)
-    outcomes = {c.key: c.outcome for c in audit.audit(run)}
-    assert outcomes["accuracy-score"] is outcomes["digests"] is Outcome.MANUAL
+    outcomes = {c.key: c.verdict for c in audit.audit(run).checks_for("quick")}
+    assert outcomes["accuracy-score"] is outcomes["digests"] is Verdict.MANUAL
 
 
 def test_a_bare_submission_that_says_it_failed_is_believed(run: Path) -> None:
     for name in ("raw", "record.json", "reference.npz"):
         shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
     text = next(run.rglob("accuracy.txt"))
-    assert {c.key: c.outcome for c in audit.audit(run)}["accuracy-score"] is Outcome.MANUAL
+    assert {c.key: c.verdict for c in audit.audit(run).checks_for("quick")}["accuracy-score"] is Verdict.MANUAL
     text.write_text(text.read_text().replace('"passed": true', '"passed": false'))
-    assert {c.key: c.outcome for c in audit.audit(run)}["accuracy-score"] is Outcome.FAIL
+    assert {c.key: c.verdict for c in audit.audit(run).checks_for("quick")}["accuracy-score"] is Verdict.FAIL
 
 
 def test_accuracy_that_was_not_judged_holds_no_valid_level(run: Path) -> None:
     _no_reference(run)
-    assert {c.key: c.outcome for c in audit.audit(run, "valid")}["accuracy-judged"] is Outcome.FAIL
+    assert {c.key: c.verdict for c in audit.audit(run).checks_for("valid")}["accuracy-judged"] is Verdict.FAIL

@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit
 from compliance.findings import page
-from compliance.findings.check import Check, Fault, Outcome, judge, manual, not_applicable
+from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_applicable
 from compliance.findings.verdict import Audit
 from harness import cli
 from harness.errors import UsageError
@@ -127,7 +127,7 @@ def test_a_fault_without_values_is_its_sentence() -> None:
 
 
 def test_a_failure_without_faults_is_its_detail() -> None:
-    assert "none in runs" in read([Check("submission-tree", "submission tree", Outcome.FAIL, "none in runs", fix="give a run")]).text
+    assert "none in runs" in read([Check("submission-tree", "submission tree", Verdict.FAIL, "none in runs", fix="give a run")]).text
 
 
 def test_what_was_left_out_is_counted() -> None:
@@ -139,7 +139,7 @@ def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(me
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     (next(tmp_path.rglob("Offline")) / "README.md").unlink()
-    found = read(audit.every(tmp_path))
+    found = read(audit.audit(tmp_path).checks)
     headings = [tag for tag, _ in found.tags].count("h3")
     assert "Scenarios and submitters" in found.text and "README.md is missing" in found.text and headings >= 2
     assert "/Offline" in found.text and "/SingleStream" in found.text
@@ -173,7 +173,7 @@ def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
             faults=(fault, fault),
             place=place,
         )
-        for outcome in Outcome
+        for outcome in Verdict
         for check_id in ("x", "eligibility")
         for place in ("", text)
     ]
@@ -189,7 +189,7 @@ def _harmless(check: Check) -> Check:
     return Check(
         "x" if check.id != "eligibility" else check.id,
         "x",
-        check.outcome,
+        check.verdict,
         "x",
         rule_ids=check.rule_ids,
         file="x",
@@ -215,7 +215,7 @@ def test_the_page_is_made_for_light_dark_and_paper() -> None:
 
 
 def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run: Path) -> None:
-    found = audit.every(run)
+    found = audit.audit(run).checks
     page_of = Reader(render(found, "submission"))
     anchors = [attributes["id"] for _, attributes in page_of.tags if "id" in attributes]
     assert len(set(anchors)) == len(anchors) == len(found) - 1  # eligibility is a list of its own
@@ -265,8 +265,8 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
 
 
 def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
-    found = audit.examine(run)
-    (claim,) = found.claims
+    found = audit.audit(run)
+    (claim,) = found.results
     assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == ("bert-tiny", "bert-99", "Offline", "VALID")
     assert claim.figure.endswith(" samples/s") and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, rules
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from tests.compliance import other_scenarios
 from tests.compliance.other_scenarios import BENCHMARK, KINDS, Built
 from tests.compliance.tree import SYSTEM, whole
@@ -41,7 +41,7 @@ def copy(submitted: Callable[[str], Built], tmp_path: Path) -> Callable[[str], B
 
 
 def findings(root: Path) -> dict[str, Check]:
-    return {check.key: check for check in whole(audit.every(root))}
+    return {check.key: check for check in whole(audit.audit(root).checks)}
 
 
 def entries(path: Path, **values: Any) -> None:
@@ -136,14 +136,14 @@ def more(factor: float) -> Callable[[float], float]:
 def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
     """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none that recomputes is left out."""
     found = good(kind)
-    assert not [c.line() for c in found.values() if c.level == "quick" and c.outcome is Outcome.FAIL]
+    assert not [c.line() for c in found.values() if c.level == "quick" and c.verdict is Verdict.FAIL]
     for name in ("counts", "latencies", "validity", "early-stopping", "duration", "trace-samples", "trace-figures", "trace-times"):
-        assert found[name].outcome is Outcome.PASS, found[name].line()
+        assert found[name].verdict is Verdict.PASS, found[name].line()
     for name in ("performance-order", "accuracy-order", "performance-loaded-set", "performance-effective-settings", "accuracy-sample-set"):
-        assert found[name].outcome is Outcome.PASS, found[name].line()
+        assert found[name].verdict is Verdict.PASS, found[name].line()
     for name in KINDS[kind].tests:
         check = found[f"{name.lower()}-settings"]
-        assert check.outcome is Outcome.PASS, check.line()
+        assert check.verdict is Verdict.PASS, check.line()
 
 
 SERVER = {
@@ -310,10 +310,10 @@ def test_a_change_is_seen_by_the_check_it_concerns(
 ) -> None:
     how, name = CHANGES[kind][what]
     before = good(kind).get(name)
-    assert before is None or before.outcome is Outcome.PASS
+    assert before is None or before.verdict is Verdict.PASS
     built = copy(kind)
     how(built)
-    assert findings(built.root)[name].outcome is Outcome.FAIL
+    assert findings(built.root)[name].verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("both_of", ["edge,datacenter", "datacenter,edge"])
@@ -321,7 +321,7 @@ def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of
     built = copy("Offline of SingleStream")
     system_type(both_of)(built)
     found = findings(built.root)["inferred-scenario"]
-    assert found.outcome is Outcome.PASS and "Offline is inferred from SingleStream" in found.detail
+    assert found.verdict is Verdict.PASS and "Offline is inferred from SingleStream" in found.detail
 
 
 @pytest.mark.parametrize(("kind", "missed"), [("Interactive", False), ("Server", True)])
@@ -344,12 +344,12 @@ def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
 
 def test_interactive_is_no_scenario_of_v51(copy: Callable[[str], Built]) -> None:
     assert "Interactive" not in rules.load("v5.1").scenarios
-    (found,) = [check for check in audit.every(copy("Interactive").root, "v5.1") if check.id == "scenario"]
-    assert found.outcome is Outcome.FAIL and "Interactive is none this audit has rules for" in found.detail
+    (found,) = [check for check in audit.audit(copy("Interactive").root, "v5.1").checks if check.id == "scenario"]
+    assert found.verdict is Verdict.FAIL and "Interactive is none this audit has rules for" in found.detail
 
 
 def test_queries_of_four_are_for_the_open_division(good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]) -> None:
-    assert good("MultiStream, queries of four")["least-count"].outcome is Outcome.PASS
+    assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
     assert "4 samples a query; the round asks for 8" in findings(built.root)["least-count"].detail

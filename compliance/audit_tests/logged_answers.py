@@ -25,7 +25,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sampled:
+class LoggedAnswers:
     """mlperf_log_accuracy.json of a performance run: a sample that was issued again may stand there again."""
 
     rows: tuple[Row, ...]
@@ -51,7 +51,7 @@ class Compared:
         return bool(self.equal) and not self.different and not self.unknown
 
 
-def read(path: Path) -> Sampled:
+def read(path: Path) -> LoggedAnswers:
     """logs.read_accuracy keeps one answer of each sample; here every one counts. Raises OSError if the file cannot be read."""
     rows: list[Row] = []
     problems: list[str] = []
@@ -65,7 +65,7 @@ def read(path: Path) -> Sampled:
                 problems.append(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {last[:40]!r}")
     if last != b"]":
         problems.append("the array is not closed: the file is cut")
-    return Sampled(tuple(rows), tuple(problems))
+    return LoggedAnswers(tuple(rows), tuple(problems))
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
