@@ -223,13 +223,14 @@ def _loose(subject: Subject) -> Iterator[Fault]:
     score, precision, stated = (
         subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
     )
+    stated = accuracy.with_current_names(stated) if isinstance(stated, dict) else {}
     limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
     if limits is None:
         yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in bounds.items():
-            found = stated.get(name) if isinstance(stated, dict) else None
+            found = stated.get(name)
             if not isinstance(found, int | float) or not sign * found <= sign * bound:
                 yield mismatch(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
 
@@ -294,6 +295,8 @@ def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray]
 
 def _compared(found: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
     stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
+    if isinstance(stated, dict) and isinstance(stated.get("detail"), dict):
+        stated["detail"] = accuracy.with_current_names(stated["detail"])
     if stated != json.loads(found.line()):
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
         yield Fault(text, found.line(), line[:200])
