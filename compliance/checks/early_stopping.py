@@ -8,7 +8,7 @@ from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shorten
 from compliance.findings.entries import entry_fault, not_a_number
 from compliance.loadgen import counts, latency_limits
-from compliance.loadgen.early_stopping import MOST_QUERIES, discards, estimates, held, lacking
+from compliance.loadgen.early_stopping import MOST_QUERIES, discards, estimates, lacking, limit_held
 from compliance.loadgen.latency_keys import QUERIES, limited
 from compliance.logs import Detail
 from compliance.rules import Rules
@@ -60,7 +60,7 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
         if over is None:
             yield f"a {latency.name} or its limit is missing"
             continue
-        successful = held(int(queries), over, percentile, rules)
+        successful = limit_held(int(queries), over, percentile, rules)
         if successful is not None and successful is not said[-1]:
             want = "Run successful." if successful else "Run unsuccessful."
             yield Fault(f"{latency.result} does not say `{want}`", want, shorten(text), line=detail.line(latency.result))

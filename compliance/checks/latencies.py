@@ -71,7 +71,7 @@ def _generated(subject: Subject) -> Iterator[Fault | str]:
     if latency_ns is None or demand is None or want is None or count is None or spent_ns is None:
         yield "a setting that says how many queries are generated, or their count or duration, is missing"
         return
-    slack = 0 if latency_ns[1] else demand.whole + DIGITS * want
+    slack = 0 if latency_ns[1] else demand.multiple_of + DIGITS * want
     if abs(count - want) > slack:
         yield entry_fault(detail, "generated_query_count", want, "duration and target make")
     elif not close(spent_ns, count * period, 0 if latency_ns[1] else DIGITS + 1 / period):
