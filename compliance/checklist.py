@@ -1,4 +1,4 @@
-"""Every family of checks, in the order a report has them."""
+"""The list of all families of checks, in the order a report has them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from compliance.subject import Subject
 
 @dataclass(frozen=True)
 class Family:
-    """What is judged together: where one check breaks off, those of its family are left out, and those of the others are not.
+    """Checks that are made together: where one of them breaks off, this family is left out and the others are not.
 
     Attributes:
         name: the check `audit-of-<name>` says that it broke off.
-        find: the checks of one subject.
-        of_logs: whether each check would only say, where there is no detail log, that it is missing.
+        find: the function that makes the checks of one result folder.
+        of_logs: whether the checks need a detail log: without one, each would only say that it is missing.
     """
 
     name: str

@@ -13,7 +13,7 @@ from compliance.loadgen.latency_keys import FIRST_TOKENS, LATER_TOKENS, PERCENTI
 from compliance.loadgen.latency_limits import over_by_percentiles
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
-from compliance.subject import Subject, asked
+from compliance.subject import Subject, requested_value
 
 # Between two queries of SingleStream LoadGen and the SUT's binding take some microseconds; of the latency this is far more than enough.
 _IDLE, _IDLE_NS = 0.1, 1e5
@@ -64,7 +64,7 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
 
 def _generated(subject: Subject) -> Iterator[Fault | str]:
     """SingleStream and MultiStream prepare queries for twice the duration at the expected latency (loadgen.cc, GenerateQueries)."""
-    detail, latency_ns = subject.performance.detail, asked(subject, "target_latency")
+    detail, latency_ns = subject.performance.detail, requested_value(subject, "target_latency")
     demand, count, spent_ns = schedule.demand(detail), detail.number("generated_query_count"), detail.number("generated_query_duration")
     period = schedule.period_ns(latency_ns[0]) if latency_ns else 0
     want = schedule.stream(demand, period) if demand else None
@@ -80,7 +80,7 @@ def _generated(subject: Subject) -> Iterator[Fault | str]:
 
 def _scheduled(subject: Subject) -> Iterator[Fault | str]:
     """Count and duration of what was generated, to the query and nanosecond where the rate is known in all its digits."""
-    detail, rate = subject.performance.detail, asked(subject, "target_qps")
+    detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
     count, duration_ns = detail.number("generated_query_count"), detail.number("generated_query_duration")
     if rate is None or count is None or duration_ns is None:

@@ -14,7 +14,7 @@ from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
-from compliance.subject import LoadGenRun, Subject, stated
+from compliance.subject import LoadGenRun, Subject, conf_entry
 
 # What an accuracy test, which takes each sample once, has no use for.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
@@ -132,7 +132,7 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
     for key, rule in subject.rules.user_conf.items():
-        entry, logged_as = stated(conf, key, subject), rule.logged_as(subject.scenario)
+        entry, logged_as = conf_entry(conf, key, subject), rule.logged_as(subject.scenario)
         if entry is None and (default := rule.default.get(subject.scenario, rule.default.get("*"))) is not None:
             entry = (f"nothing of {key}, which makes it", default)
         if entry is None or logged_as is None or (test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE)):

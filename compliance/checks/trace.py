@@ -20,7 +20,7 @@ from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
 from compliance.logs.trace import Trace
-from compliance.subject import Subject, asked
+from compliance.subject import Subject, requested_value
 
 Faults = Iterator[Fault | str]
 
@@ -196,7 +196,7 @@ def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     """Each query was due when the seed says, issued in order and not before, and answered after that."""
-    detail, rate = subject.performance.detail, asked(subject, "target_qps")
+    detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
     found = trace.start_ns - trace.start_ns[0]
     if rate is None or due is None:

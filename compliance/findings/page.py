@@ -1,7 +1,9 @@
-"""An audit as one HTML page for a reviewer: what fails first, with rule, source, values and place. Nothing outside it is needed, no script.
+"""The HTML page of an audit, for a reviewer: what fails comes first, with its rule, source, values and place.
 
-File names, logs and records are anybody's: every text is escaped, control characters are shown as such, and a policy in the page forbids
-it to load or run anything.
+It needs no script and no other file.
+
+File names, logs and records are anybody's. So every text is escaped, control characters are written out, and a policy in the page
+forbids it to load or run anything.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from compliance.findings.check import Check, Fault, Verdict, escape
 from compliance.findings.verdict import LEVELS, Audit
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
-"""Of every page of an audit."""
+"""How every page of an audit begins: a file that begins otherwise is none."""
 
 _MOST_CARDS = 1000
 _ELIGIBILITY = "eligibility"
@@ -30,12 +32,12 @@ _WORDS = {
 
 
 def render(directory: str, level: str, found: Audit, when: datetime) -> str:
-    """The page.
+    """The page of an audit, as HTML.
 
     Args:
-        directory: as its reader knows it.
-        level: the one asked for.
-        when: the audit was made.
+        directory: the audited directory, as the reader knows it.
+        level: the level that was asked for.
+        when: the time of the audit.
 
     Raises ValueError for a level there is not.
     """
@@ -87,12 +89,12 @@ def _counts(checks: Iterable[Check]) -> list[tuple[Verdict, int]]:
 
 
 def _list(rows: Iterable[tuple[str, str]]) -> str:
-    """`rows`: (name, HTML)."""
+    """A list of names with their contents. `rows`: (name, HTML)."""
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{content}</dd>" for name, content in rows) + "</dl>"
 
 
 def _levels(audit: Audit) -> str:
-    """Each level asks for what those before it ask."""
+    """A table of the levels: whether each holds, and what fails it."""
     held, rows = audit.levels, []
     for level in LEVELS:
         failed = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
@@ -109,7 +111,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _places(asked: Sequence[Check]) -> Iterator[str]:
-    """How each scenario does, where there are several."""
+    """A table of the places, where there are several: how many checks of each end how."""
     places = list(dict.fromkeys(c.place for c in asked if c.place))
     if not places:
         return
@@ -163,7 +165,7 @@ def _card(check: Check) -> str:
     mark = _mark(check.verdict)
     rows = [
         ("what to do", check.fix),
-        ("file", "" if check.faults else check.file),  # each fault tells its own
+        ("file", "" if check.faults else check.file),  # each fault names its own
         ("rule", check.rule),
         ("source", check.source),
         ("level", check.level),
@@ -178,7 +180,7 @@ def _card(check: Check) -> str:
 
 
 def _faults(check: Check) -> str:
-    """A table where there are values to show, else the sentences; empty: there are none."""
+    """A check's faults: a table where they have values, else their sentences; empty where there are none."""
     if not check.faults:
         return ""
     left = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
@@ -194,7 +196,7 @@ def _fault(fault: Fault) -> str:
 
 
 def _said(fault: Fault) -> str:
-    """The sentence, and below it where that stands."""
+    """A fault's sentence, and below it the file and line."""
     where = f"{fault.file}:{fault.line}" if fault.line else fault.file
     return _text(fault.text) + (f'<br><code class="soft">{_text(where)}</code>' if where else "")
 
