@@ -1,4 +1,4 @@
-"""What a compliance test's log of answers shows: whether it is whole, and of the samples that LoadGen chose."""
+"""The log of answers of a compliance test: whether it is whole, and holds the samples that LoadGen selects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOG = "mlperf_log_accuracy.json"
 
 
 def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
-    """Of a test that logs answers; the whole log is in raw/, or submitted where it was short."""
+    """The checks of a test's log of answers; empty for a test that logs none. The whole log is in raw/, or submitted if it is short."""
     if not rule.sampling_target:
         return []
     submitted = subject.place.compliance / test.name / "accuracy" / _LOG
@@ -42,12 +42,13 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
 
 
 def _is_cut(path: Path, subject: Subject) -> bool:
+    """Whether a submitted log is truncated."""
     content, _ = files.attempt(files.whole_bytes, path)
     return content is not None and subject.rules.truncation.joint.encode() in content
 
 
 def _ends(test: LoadGenRun, path: Path, subject: Subject, where: dict[str, str]) -> Check:
-    """Of a log that is cut: what is left of it, its hash and what the official script said; the answers themselves are for a person."""
+    """The check of a truncated log: its rows, its hash and the official script's words. The answers themselves are for a person."""
     check_id = f"{test.slug}-answers"
     if faults := list(_cut_faults(test, path, subject)):
         return judge(check_id, faults, "", **where, fix=fixes.COMPLY)
@@ -68,18 +69,18 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
     texts = [files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0] for word in ("baseline", "compliance")]
-    said = verify_files.stated(test, "verify_accuracy.txt", verification.PASS, subject)
-    if said and None not in texts and subject.place.division != "open":  # one that is not deterministic is judged by its accuracy
+    said = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS, subject)
+    if said and None not in texts and subject.place.division != "open":  # a SUT that is not deterministic is judged by its accuracy
         yield from benchmark.far_apart(subject, texts)
     elif None in texts:
         yield from said
-    if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what is kept
+    if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what truncation keeps
         left = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
         yield from _samples(left, test, subject, whole=False)
 
 
 def _hash(test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Check:
-    """E2 of this log too: the submitted one is the raw one, or its head and tail with the hash of it all in accuracy.txt."""
+    """The check that the submitted log is the raw one, or its head and tail with the whole log's hash in accuracy.txt."""
     where = {"file": subject.place.show(submitted), "fix": fixes.COMPLY}
     return judge(f"{test.slug}-hash", _cut(rule, whole, submitted, subject), "the submitted log of answers is the raw one", **where)
 
@@ -108,7 +109,11 @@ def _chosen(found: LoggedAnswers) -> str:
 
 
 def _samples(found: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True) -> Iterator[str]:
-    """`whole`: whether `found` is all that was logged."""
+    """Where the logged answers are not those LoadGen selects.
+
+    Args:
+        whole: whether these are all answers that were logged.
+    """
     yield from found.problems
     if not found.rows:
         yield "no answer was logged; there must be one at least"
@@ -129,20 +134,23 @@ def _samples(found: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bo
         yield from _plausible(found, count, share) if whole else ()
         return
     numbers = np.sort(np.array([row.seq_id for row in found.rows], np.int64))
-    wanted = sampling.selected_samples(count, share, seed)
-    if not (np.array_equal(numbers, wanted) if whole else np.isin(numbers, wanted).all()):
-        odd = np.setxor1d(numbers, wanted) if whole else np.setdiff1d(numbers, wanted)
+    expected = sampling.selected_samples(count, share, seed)
+    if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
+        odd = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
         first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
-        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(wanted)}: {odd.size} others{first}"
+        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {odd.size} others{first}"
         return
     yield from _order(found, count, test, subject)
 
 
 def _plausible(found: LoggedAnswers, count: int, share: float) -> Iterator[str]:
-    """Of a test too long to choose again: as many answers as the share makes, give or take what chance does, of different samples."""
-    wanted = min(max(share, 0.0), 1.0) * count
-    if abs(len(found.rows) - wanted) > 6 * wanted**0.5 + 1:
-        yield f"{len(found.rows)} answers are logged; of {count} samples LoadGen chooses about {wanted:.0f}"
+    """For tests too long to select from again exactly: what is wrong with the number of logged answers.
+
+    It must be within six standard deviations of the expected number, and all answers must be of different samples.
+    """
+    expected = min(max(share, 0.0), 1.0) * count
+    if abs(len(found.rows) - expected) > 6 * expected**0.5 + 1:
+        yield f"{len(found.rows)} answers are logged; of {count} samples LoadGen chooses about {expected:.0f}"
     numbers = {row.seq_id for row in found.rows}
     if len(numbers) != len(found.rows) or max(numbers) >= count:
         yield f"a sample number stands there twice or is none of {count}"
@@ -160,12 +168,12 @@ def _order(found: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject)
     ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    equal, each = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
+    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
     numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        wanted = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, each)[numbers]
-        if np.array_equal(wanted, indices):
+        expected = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, per_query)[numbers]
+        if np.array_equal(expected, indices):
             return
-    at = np.flatnonzero(wanted != indices)[0]
-    yield f"sample number {numbers[at]} is of index {indices[at]}; the seed {seed} makes it {wanted[at]}"
+    at = np.flatnonzero(expected != indices)[0]
+    yield f"sample number {numbers[at]} is of index {indices[at]}; the seed {seed} makes it {expected[at]}"

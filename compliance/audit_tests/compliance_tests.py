@@ -1,4 +1,4 @@
-"""MLPerf's compliance tests, judged by their own logs: the verify_*.txt beside them are compared with what is found, never believed."""
+"""The checks of MLPerf's compliance tests, by their own logs. The verify_*.txt beside them must agree, and are never believed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 
 _FILES = "put there what the layout asks for, and nothing else; ./run.sh comply writes it"
-# As in the performance run, whatever audit.config says.
+# Keys whose values are the performance run's, whatever audit.config says.
 _SAME_LOADGEN = ("loadgen_version", "loadgen_build_date_utc", "loadgen_git_status_message", "loadgen_file_sha1", "sut_name", "qsl_name")
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")
 _SAME_JOB = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "limits", "made_with")
-# Follow from the requested counts and durations.
+# Effective settings that follow from the requested counts and durations.
 _DERIVED = ("samples_per_query", "min_query_count", "min_sample_count", "target_duration_ms", "target_qps")
 _LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
 _RESHAPING = ("min_query_count", "min_duration", "sample_concatenate_permutation")
@@ -29,6 +29,7 @@ _TARGETS = ("offline_expected_qps", "single_stream_expected_latency_ns", "multi_
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of every compliance test of the round, whether it is there or not, and of repeated samples."""
     found: list[Check] = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
@@ -46,6 +47,7 @@ def _where(test: LoadGenRun, subject: Subject) -> dict[str, str]:
 
 
 def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
+    """The check of a test that is not there: it fails where the division and the benchmark ask for the test."""
     where = {"file": subject.place.show(subject.place.compliance / name)}
     if subject.place.division != "open" and subject.official in rule.required_by:
         return judge(
@@ -65,7 +67,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
 
 
 def _not_run(test: LoadGenRun, subject: Subject) -> str:
-    """Why there is nothing to judge."""
+    """Why there is no finished test to judge; empty: there is one."""
     if test.outcome is None and not (subject.place.compliance / test.name).exists():
         return "it was not finished"
     if test.outcome is not None and test.outcome.get("status") != "ok":
@@ -83,7 +85,7 @@ def _of_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[C
         found += [
             judge(f"{test.slug}-log", log.faults(test, subject), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
             _verdict(test, subject),
-            judge(f"{test.slug}-settings", _settings(test, rule, subject), _set(rule, subject), **where, fix=fixes.COMPLY),
+            judge(f"{test.slug}-settings", _settings(test, rule, subject), _expected_settings(rule, subject), **where, fix=fixes.COMPLY),
             judge(
                 f"{test.slug}-loadgen",
                 _same(test, subject),
@@ -105,9 +107,9 @@ def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
         size, fault = files.attempt(lambda p: p.stat().st_size, folder / name)
         if fault or not (folder / name).is_file() or not size:
             yield f"{name} is {'missing' if fault else 'empty or no file'}"
-    wanted = {folder / name for name in (*rule.files, *rule.optional_files)}
-    wanted |= {parent for path in wanted for parent in path.parents}
-    yield from (f"{path.relative_to(folder).as_posix()} does not belong there" for path in files.under(folder) if path not in wanted)
+    expected = {folder / name for name in (*rule.files, *rule.optional_files)}
+    expected |= {parent for path in expected for parent in path.parents}
+    yield from (f"{path.relative_to(folder).as_posix()} does not belong there" for path in files.under(folder) if path not in expected)
 
 
 def _verdict(test: LoadGenRun, subject: Subject) -> Check:
@@ -128,29 +130,30 @@ def _verdict(test: LoadGenRun, subject: Subject) -> Check:
     return judge(check_id, faults, "VALID", **_where(test, subject), fix=fixes.COMPLY)
 
 
-def _set(rule: ComplianceTest, subject: Subject) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in rule.settings(subject.official).items())
-    return f"the performance run's, and of audit.config: {told}"
+def _expected_settings(rule: ComplianceTest, subject: Subject) -> str:
+    """The sentence that says which settings the test must have."""
+    from_config = ", ".join(f"{key} {value}" for key, value in rule.settings(subject.official).items())
+    return f"the performance run's, and of audit.config: {from_config}"
 
 
 def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """Everything LoadGen logs as requested or effective is the performance run's, but for what audit.config sets."""
+    """Settings that are neither the performance run's nor audit.config's."""
     detail, reference, audit = test.detail, subject.performance.detail, rule.settings(subject.official)
     if not any("Found Audit Config" in str(line.value) for line in detail.warnings):
         yield "LoadGen does not say that it found an audit.config"
     ours = set(_audited(rule, subject))
     loose = {f"effective_{key}" for key in _DERIVED} if any(key in audit for key in _RESHAPING) else set()
-    if subject.place.run is None:  # elsewhere each test may have had targets of its own
+    if subject.place.run is None:  # another submitter's tests may have had targets of their own
         loose |= {f"effective_{key}" for key in (*_DERIVED, "max_query_count")}
         loose |= {f"requested_{key}" for key in (*_TARGETS, "min_query_count", "max_query_count")}
     keys = {key for log in (detail, reference) for key in log.values if key.startswith(("requested_", "effective_"))}
     for key in sorted(keys - ours - loose):
         if detail.get(key) != reference.get(key):
             yield f"{key} is {detail.get(key)}; the performance run has {reference.get(key)}"
-    for key, want in _audited(rule, subject).items():
+    for key, expected in _audited(rule, subject).items():
         value = detail.get(key)
-        if not isinstance(value, int) or value != want:
-            yield f"{key} is {value}; audit.config of {test.name} makes it {want}"
+        if not isinstance(value, int) or value != expected:
+            yield f"{key} is {value}; audit.config of {test.name} makes it {expected}"
     if detail.get("effective_test_mode") != "PerformanceOnly":
         yield f"effective_test_mode is {detail.get('effective_test_mode')}; it must be PerformanceOnly"
     if any(key in audit for key in _RESHAPING):
@@ -158,35 +161,35 @@ def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Itera
 
 
 def _audited(rule: ComplianceTest, subject: Subject) -> dict[str, int]:
-    """Key of the detail log → what audit.config makes of it. `mode` is compared as the performance run's."""
-    found: dict[str, int] = {}
+    """Key of the detail log → the value audit.config gives it. `mode` is not among them: it is compared with the performance run's."""
+    values: dict[str, int] = {}
     for key, value in rule.settings(subject.official).items():
         logged = subject.rules.user_conf[key].logged_as(subject.scenario) if key in subject.rules.user_conf else None
         if logged is not None:
-            found[logged] = value
+            values[logged] = value
             if key != "min_query_count":  # the effective one follows, see _reshaped
-                found[logged.replace("requested_", "effective_", 1)] = value
-    return found
+                values[logged.replace("requested_", "effective_", 1)] = value
+    return values
 
 
 def _reshaped(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """The counts that follow from the requested ones without equal issue (test_settings_internal.cc)."""
+    """Effective counts that do not follow from the requested ones, without equal issue (test_settings_internal.cc)."""
     detail, offline = test.detail, subject.scenario == "Offline"
     least, duration_ms = detail.number("requested_min_query_count"), detail.number("requested_min_duration_ms")
     rate = detail.number("effective_target_qps")
     if least is None or duration_ms is None or rate is None:
         yield "the requested counts are missing"
         return
-    each = (
+    per_query = (
         max(least, int(1.1 * duration_ms / 1e3 * rate))
         if offline
         else counts.samples_per_query(subject.performance.detail, subject.scenario)
     )
     queries = 1 if offline else least
-    wanted = {"samples_per_query": each, "min_query_count": queries, "min_sample_count": queries * each}
-    for key, want in wanted.items():
-        if detail.get(f"effective_{key}") != want:
-            yield f"effective_{key} is {detail.get(f'effective_{key}')}; audit.config makes it {want:g}"
+    wanted = {"samples_per_query": per_query, "min_query_count": queries, "min_sample_count": queries * per_query}
+    for key, expected in wanted.items():
+        if detail.get(f"effective_{key}") != expected:
+            yield f"effective_{key} is {detail.get(f'effective_{key}')}; audit.config makes it {expected:g}"
 
 
 def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
@@ -207,7 +210,7 @@ def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
 
 
 def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """What the worker left in raw/: outcome, job, user.conf, audit.config, and the logs the tree has copies of."""
+    """What is wrong with the files in raw/: outcome, job, user.conf, audit.config, and the logs that the tree has copies of."""
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
@@ -216,8 +219,8 @@ def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[s
     if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
-    want = {f"*.*.{key}": str(value) for key, value in rule.settings(subject.official).items()}
-    if text is None or parse(text).values != want:
+    expected = {f"*.*.{key}": str(value) for key, value in rule.settings(subject.official).items()}
+    if text is None or parse(text).values != expected:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     for key in ("precision", "graphs"):
         seen, reference = _seen(test, key), _seen(subject.performance, key)
@@ -242,7 +245,7 @@ def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
 
 
 def _performance(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Check:
-    """G1, G2: recomputed from the detail logs, and as verify_performance.txt has it."""
+    """The check of a test's speed, computed from the detail logs; verify_performance.txt must agree."""
     check_id, found = (
         f"{test.slug}-performance",
         verification.speed(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail),
@@ -252,8 +255,8 @@ def _performance(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Ch
         return judge(check_id, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
     bound = f"at most {found.tolerance:.0%} faster" if rule.only_faster else f"within {found.tolerance:.0%}"
     figures = f"{found.key} {found.test:.6g}, in the performance run {found.reference:.6g}"
-    told = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
+    sentence = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
     cache = ": one sample again and again is answered sooner than many, by a cache or because the machine was busy before"
-    faults = [] if found.holds else [told + (cache if rule.only_faster else "")]
-    faults += verify_files.stated(test, "verify_performance.txt", found.verdict, subject)
-    return judge(check_id, faults, told, **where, fix=fixes.COMPLY)
+    faults = [] if found.holds else [sentence + (cache if rule.only_faster else "")]
+    faults += verify_files.contradictions(test, "verify_performance.txt", found.verdict, subject)
+    return judge(check_id, faults, sentence, **where, fix=fixes.COMPLY)

@@ -1,4 +1,4 @@
-"""A compliance test's logs judged like the performance run's: what no log may say, whatever audit.config asked for."""
+"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever audit.config asks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TRACE = "mlperf_log_trace.json.gz"
 
 
 def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
+    """What is wrong with the logs of a test, and with its trace where the run directory has one."""
     as_run = replace(subject, performance=replace(test, name="performance"))
     yield from _of(
         [

@@ -1,4 +1,4 @@
-"""Whether the answers of a test are as long as the accuracy run's to the same samples."""
+"""Whether a test's answers are as long as the accuracy run's to the same samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKEN_BYTES = 4
 
 
 def check(found: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]) -> Check:
-    """G4: of what is generated. Both means are of the same samples."""
+    """The check of the mean length of generated answers. `answers`: the accuracy run's."""
     check_id = "output-length"
     if subject.recorded("cell", "task") == "predict":
         return not_applicable(check_id, "the model generates no tokens", **where)

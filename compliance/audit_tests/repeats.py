@@ -1,4 +1,6 @@
-"""Whether samples are answered sooner when they come again. TEST04 compares a test of one sample with a performance run that, where it is
+"""Whether samples are answered sooner when they come again.
+
+TEST04 compares a test of one sample with a performance run that, where it is
 long, has repeated every sample many times itself: an SUT that keeps answers is fast in both. The trace still has the first time.
 
 A person judges what is odd: honest SUTs took up to 24 times as long for the first tenths of a second (a processor and its caches warm up).
@@ -17,6 +19,7 @@ _ID = "repeated-samples"
 
 
 def check(subject: Subject) -> Check:
+    """The check of repeated samples: a person has to judge where they take much longer the first time."""
     rule, where = subject.rules.repeats, {"file": subject.trace_file}
     if subject.trace is None:
         return not_applicable(_ID, "there is no trace that tells the first time a sample came from the later ones", **where)
@@ -41,7 +44,11 @@ def check(subject: Subject) -> Check:
 
 
 def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:
-    """(seconds spent on new samples, median latency in nanoseconds of queries that have a new one of `each` samples, of the others)."""
+    """(seconds spent on new samples, median latency of queries with a new sample, median of the others), latencies in nanoseconds.
+
+    Args:
+        each: samples of a query.
+    """
     fresh = np.zeros(len(trace.index), bool)
     fresh[np.unique(trace.index, return_index=True)[1]] = True
     first = np.arange(0, len(fresh), each)
@@ -52,7 +59,7 @@ def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:
 
 
 def _passes(trace: Trace) -> tuple[float, float, float] | None:
-    """(seconds of the first pass, nanoseconds a sample in it, in the median later pass): Offline issues copy after copy of the set."""
+    """(seconds of the first pass, its nanoseconds a sample, those of the median later pass); Offline issues copy after copy of the set."""
     size = len(np.unique(trace.index))
     passes = len(trace.index) // size if size else 0
     if passes < 2:

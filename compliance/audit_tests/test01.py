@@ -1,4 +1,4 @@
-"""TEST01: the answers logged while measuring, against those of the accuracy run."""
+"""TEST01: whether the answers logged while measuring are those of the accuracy run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
-    """TEST01: against the accuracy run, byte by byte."""
+    """The checks of TEST01's answers: every byte is the accuracy run's, and their length."""
     whole = whole_log(subject)
     if whole is None:
         why = "the accuracy run's log is truncated, and the original is not in a submission: ask the submitter for it"
@@ -26,7 +26,7 @@ def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict
     if answers is None:
         return [judge(f"{test.slug}-answers", [f"the accuracy run: {fault}"], "", **where, fix="measure the accuracy again")]
     compared = logged_answers.compare(found.rows, answers.payloads)
-    said = verify_files.stated(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, subject)
+    said = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, subject)
     first = _compared(compared, answers.payloads, test, subject, said, where)
     return [first, output_length.check(found, answers.payloads, subject, where)]
 

@@ -1,4 +1,4 @@
-"""TEST06: the tokens of each answer logged while measuring, and how it ends."""
+"""TEST06: whether the answers logged while measuring are whole tokens, and how they end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOKEN_BYTES = 4
 
 
 def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
-    """TEST06, as far as these SUTs can be asked: they stream no tokens and report no token counts."""
+    """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here streams tokens or reports counts."""
     ends = _end_tokens(subject)
     odd = [
         f"the answer of sample {row.index} has {len(row.data)} bytes" for row in found.rows if len(row.data) % _TOKEN_BYTES or not row.data
@@ -26,7 +26,7 @@ def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict
     ]
     said = [
         *_failed_checks(test, subject),
-        *verify_files.stated(
+        *verify_files.contradictions(
             test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", subject
         ),
     ]
@@ -49,13 +49,13 @@ def _named(ends: frozenset[int]) -> str:
 
 
 def _end_tokens(subject: Subject) -> frozenset[int]:
-    """The tokenizer's own, as numbers (record.json); none where the ids are no text of it."""
+    """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights' tokenizer."""
     found = subject.recorded("end_tokens")
     return frozenset(i for i in found if type(i) is int) if isinstance(found, list) else frozenset()
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
-    """Of TEST06's script: a line for each of its checks."""
+    """The checks that TEST06's own script says failed, a sentence each."""
     text, _ = files.attempt(files.text, subject.place.compliance / test.name / "verify_accuracy.txt")
     yield from (
         f"verify_accuracy.txt says {line[:80]!r}" for line in (text or "").splitlines() if line.strip().endswith("check pass: False")

@@ -1,4 +1,4 @@
-"""The accuracy test: its log, its truncation and hash, and the score taken again from the whole log and the reference."""
+"""The accuracy test: its log, the log's truncation and hash, and the score, computed again from the whole log and the reference."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of the accuracy test. Without the whole log they judge what truncation left of it, and ask for the rest."""
     submitted, whole = subject.accuracy.folder / _LOG, whole_log(subject)
     where = {"file": subject.place.show(submitted)}
     found = [
@@ -91,7 +92,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _ends(subject: Subject, submitted: Path, why: str) -> list[Check]:
-    """What truncation left of the log still says which samples came first and last."""
+    """Order and form of a truncated log: the rows that are left still say which samples came first and last."""
     file = subject.place.show(submitted)
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
@@ -108,7 +109,7 @@ def _ends(subject: Subject, submitted: Path, why: str) -> list[Check]:
 
 
 def whole_log(subject: Subject) -> Path | None:
-    """raw/accuracy's, or the submitted one if it was short enough to stay whole."""
+    """The path of the whole log: that of raw/accuracy, else the submitted one if it was short enough to stay whole; None: there is none."""
     raw = subject.place.raw("accuracy")
     if raw:
         return raw / _LOG
@@ -126,7 +127,7 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _no_answers(subject: Subject) -> Iterator[Fault | str]:
-    """A performance run logs no answers: others come from audit settings."""
+    """A performance test that logged answers: audit settings make it do so."""
     folder = subject.place.raw("performance") or subject.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
@@ -146,7 +147,10 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
-    """A log that could be read whole is of bounded size; a damaged one is hashed up to 64 MiB: a sparse file costs nothing."""
+    """Where hash, whole log and truncated log contradict each other.
+
+    A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a sparse file costs its forger nothing.
+    """
     if faults := list(_hash_form(subject)):
         yield from faults
         return
@@ -182,37 +186,37 @@ def _answers(subject: Subject, answers: logs.Answers | None, fault: str) -> Iter
 
 
 def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
-    """Of the rows of the accuracy log, whole or truncated."""
+    """The first row of the log, whole or truncated, that is not the sample the seeds make."""
     seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
     detail = subject.accuracy.detail
     sets, seed = logged_sets(detail, subject.scenario), logged_seed(detail, "sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    each = counts.samples_per_query(detail, subject.scenario)
-    count = sum(-(-len(counts.without_wraparound(one, detail, subject.scenario)) // each) * each for one in sets)
+    per_query = counts.samples_per_query(detail, subject.scenario)
+    count = sum(-(-len(counts.without_wraparound(one, detail, subject.scenario)) // per_query) * per_query for one in sets)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
     equal = detail.get("effective_sample_concatenate_permutation") is True
-    if stray := misplaced(subject.scenario, sets, equal, seed, each, seq_ids, indices):
-        at, wanted = stray
-        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {wanted}"
-        yield Fault(text, str(wanted), str(indices[at]))
+    if stray := misplaced(subject.scenario, sets, equal, seed, per_query, seq_ids, indices):
+        at, expected = stray
+        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {expected}"
+        yield Fault(text, str(expected), str(indices[at]))
 
 
 def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
-    """MultiStream fills the last query of a set up with samples of it, which stand there again; "accuracy order" says which."""
+    """The log's problems. In MultiStream a sample may stand there twice, to fill the last query of a set; "accuracy order" says which."""
     return [problem for problem in answers.problems if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
 
 
 def _from_zero(numbers: np.ndarray) -> bool:
-    """0, 1, 2, … in any order, each once."""
+    """Whether the numbers are 0, 1, 2, … in any order, each once."""
     return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
 
 
 def _tolerance(subject: Subject) -> Check:
-    """What record.json judges by is not its own to choose."""
+    """The tolerance that record.json states, against the round's: a record does not choose what it is judged by."""
     where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
     if subject.place.run is None:
         return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
@@ -260,7 +264,7 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
 
 
 def _stated(subject: Subject, why: str) -> Check:
-    """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
+    """The score check where the score cannot be computed again: it fails if accuracy.txt says that it failed, else a person judges."""
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
         return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
@@ -270,7 +274,7 @@ def _stated(subject: Subject, why: str) -> Check:
 
 
 def _refusals(subject: Subject) -> Iterator[Fault]:
-    """Every line of JSON that says whether it passed, and does not say true."""
+    """Every line of accuracy.txt that is JSON and says that it did not pass."""
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
@@ -278,7 +282,7 @@ def _refusals(subject: Subject) -> Iterator[Fault]:
 
 
 def _forced(path: Path) -> tuple[np.ndarray | None, str]:
-    """The teacher-forced logits of a model that generates; another has none."""
+    """(the teacher-forced logits, why they cannot be read); a model that does not generate has none: (None, "")."""
     try:
         path.lstat()
     except OSError:
@@ -287,7 +291,7 @@ def _forced(path: Path) -> tuple[np.ndarray | None, str]:
 
 
 def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
-    """Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
+    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
     if not isinstance(judged, dict):
         raise ValueError("record.json does not say how it is judged")
     return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)

@@ -1,4 +1,4 @@
-"""Whether Offline was measured on whole batches: one that is filled up costs as much as a full one and counts for less."""
+"""Whether Offline was measured on whole batches: one with padding costs as much as a full one and counts for less."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from compliance.loadgen import counts
 from compliance.subject import Subject
 
 _ID = "whole-batches"
-_LEAST = 3  # of a quick run; a round asks for far more
+# The least number of batches of a quick run. A round asks for far more.
+_LEAST = 3
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The one check of batches. It says how much padding there was, and fails a quick run that has any."""
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}

@@ -1,4 +1,4 @@
-"""What the checkers' tables ask of a benchmark: counts, settings, accuracy, scenarios. The open division may differ, and is told where."""
+"""What the official checkers ask of a benchmark: counts, settings, accuracy, scenarios. The open division may differ from it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject, folders
 
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
-# Of a line of accuracy.txt: none of a metric is longer.
+# No line of accuracy.txt that states a metric is longer.
 _LONGEST_LINE = 4096
-# How the patterns of metrics write a number, and what one that is looked for whatever its value: -3, nan, 1e9 are none to them.
+# The patterns of metrics write a number like the first expression, which does not match -3, nan and 1e9. The second one does.
 _NUMBER, _ANY_NUMBER = re.compile(r"\[(?:\\d|0-9)\\?\.\]\+"), r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)"
 _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of a benchmark's own rules. In the open division only values that cannot be fail; `eligibility` says where it differs."""
     row = subject.rules.benchmarks.get(subject.official or "")
     scored = [_scored(name, rule, subject) for name, rule in subject.rules.scored_tests.items() if _concerns(name, rule, subject)]
     if row is None:
@@ -44,7 +45,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _misfits(subject: Subject) -> Iterator[Fault]:
-    """Where the tests are not those of the benchmark; nothing where its row is not known."""
+    """Where the tests are not those of the benchmark; nothing for a benchmark the round does not have."""
     row = subject.rules.benchmarks.get(subject.official or "")
     if row is None or not all(test.detail.values for test in subject.tests):
         return
@@ -68,10 +69,13 @@ def _misfits(subject: Subject) -> Iterator[Fault]:
 
 
 def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
-    """performance_check.py, latency_check (what was asked of LoadGen, or else measured) and llm_check."""
+    """Latencies over the benchmark's limits.
+
+    Server is judged by the limit LoadGen was given, other scenarios by what they measured (performance_check.py, latency_check, llm_check).
+    """
     detail, most = subject.performance.detail, row.latency_ns.get(subject.place.scenario)
     asked = "effective_target_latency_ns" if subject.place.scenario == "Server" else "result_99.00_percentile_latency_ns"
-    found = detail.number(asked)  # of token latencies alone LoadGen logs a target of 0
+    found = detail.number(asked)  # LoadGen logs a limit of 0 where only tokens have one
     if most is not None and (found is None or found > most or (found <= 0 and not row.token_latencies)):
         yield entry_fault(detail, asked, f"at most {most}", f"{subject.official} has")
     keys = {"ttft": "result_first_token_99.00_percentile_latency_ns", "tpot": "result_time_per_output_token_99.00_percentile_ns"}
@@ -81,23 +85,23 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
 
 
 def accuracy(subject: Subject) -> Iterator[Fault]:
-    """accuracy_check.py, accuracy_result_check: every metric is there, and each of its values within the limits and possible."""
+    """Metrics of the benchmark that accuracy.txt lacks, and values outside the limits (accuracy_check.py, accuracy_result_check)."""
     yield from _impossible(subject)
     row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         least, most = row.accuracy.get(metric), row.accuracy_at_most.get(metric)
-        want = " and ".join(f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None)
+        expected = " and ".join(f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None)
         found = list(_values(subject, metric))
         if not found and least is not None:
-            yield Fault(f"accuracy.txt has no line of {metric}; {subject.official} wants {want}", want, "none", file)
+            yield Fault(f"accuracy.txt has no line of {metric}; {subject.official} wants {expected}", expected, "none", file)
         for line, text in found:
             if not (-math.inf if least is None else least) <= _number(text) <= (math.inf if most is None else most):
-                yield Fault(f"{metric} is {text[:40]}; {subject.official} wants {want}", want, text[:40], file, line)
+                yield Fault(f"{metric} is {text[:40]}; {subject.official} wants {expected}", expected, text[:40], file, line)
 
 
 def _impossible(subject: Subject) -> Iterator[Fault]:
-    """Values of the benchmark's metrics that there cannot be, in any division: no number, infinite, below 0, above the metric's most."""
+    """Values that a metric cannot have, in any division: no number, infinite, below 0, above the metric's largest."""
     row, file = (
         subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario),
         subject.place.show(subject.accuracy.folder / "accuracy.txt"),
@@ -108,13 +112,13 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
         for line, text, whole in _matches(subject.accuracy_text, pattern):
             value, odd = _number(text), _NOT_FINITE.search(whole)
             if odd or not 0 <= value <= most or math.isinf(value):
-                want = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
+                expected = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
                 found = odd[0] if odd else text[:40]
-                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {want}", want, found, file, line)
+                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {expected}", expected, found, file, line)
 
 
 def _number(text: str) -> float:
-    """NaN where it is none: 1.2.3, say."""
+    """The number a text states; NaN where it states none, as 1.2.3 does."""
     try:
         return float(text)
     except ValueError:
@@ -127,10 +131,10 @@ def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
 
 
 def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
-    """Of a test whose answers are not the accuracy run's: its accuracy and that run's differ by more than allowed (get_delta_perc).
+    """Where TEST01's accuracy is too far from the accuracy run's, for a SUT that is not deterministic (get_delta_perc).
 
     Args:
-        texts: baseline_accuracy.txt and compliance_accuracy.txt.
+        texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.
     """
     row = subject.rules.benchmarks.get(subject.official or "")
     for metric in row.accuracy if row else ():
@@ -144,7 +148,7 @@ def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
 
 
 def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
-    """(line, first group, all that matches) of each line of accuracy.txt."""
+    """(number, first group, all that matches) of each line that matches."""
     compiled = re.compile(pattern, re.ASCII)
     for number, line in enumerate((text or "").splitlines(), 1):
         if match := compiled.match(line[:_LONGEST_LINE]):
@@ -152,7 +156,7 @@ def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _unsuited(subject: Subject) -> Iterator[Fault]:
-    """The benchmark is none of the suite the system says it is of."""
+    """The benchmark does not belong to the suite that the system description names."""
     row, stated = subject.rules.benchmarks.get(subject.official or ""), (subject.system or {}).get("system_type")
     if row and _suite(subject) not in row.required:
         named = ", ".join(row.required)
@@ -165,7 +169,9 @@ def _suite(subject: Subject) -> str:
 
 
 def _scenarios(subject: Subject) -> Iterator[Fault]:
-    """loader.py, check_scenarios: those required, none but those and the optional ones, and one of Server and Interactive at least."""
+    """Missing and foreign scenarios: all required ones, none but these and the optional ones, and Server or Interactive (loader.py,
+    check_scenarios).
+    """
     if faults := list(_unsuited(subject)):
         yield from faults
         return
@@ -191,7 +197,7 @@ def _concerns(name: str, rule: ScoredTest, subject: Subject) -> bool:
 
 
 def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
-    """What the benchmark's own script wrote is all there is: what it says against the run is believed, what it says for it is not."""
+    """A test that a benchmark's own script scores. Only that script's text is there, which is believed against the run and not for it."""
     path = subject.place.compliance / name / rule.verdict_file
     file = subject.place.show(path)
     text, fault = files.attempt(files.text, path)
@@ -202,7 +208,7 @@ def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
 
 
 def eligibility(subject: Subject) -> Check:
-    """I1: what keeps this from being an MLPerf submission. A finding for people; it never fails a level."""
+    """What keeps this from being an MLPerf submission. The check is for people and never fails a level."""
     reasons = list(_ineligible(subject))
     if not reasons:
         return manual("eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have")

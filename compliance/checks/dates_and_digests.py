@@ -1,4 +1,4 @@
-"""When, and of what: dates, digests and the raw logs. Pure but for hashing files."""
+"""When the tests ran and on what: dates, digests, raw logs, the workers' outcomes, the trace. Reads files only to hash them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from compliance.logs.dates import log_date, power_date
 from compliance.subject import BARE, TESTS, LoadGenRun, Subject
 
 _TREE = "log and raw log must be the same: put the one of raw/ there, or, where that is missing or changed, measure again"
-# Between time zones and UTC; between the clocks of one machine over hours; and far more than any test takes.
+# Time zones differ by multiples of _ZONE, the clocks of one machine by at most _CLOCKS over hours; no test takes _LONGEST_MS.
 _ZONE, _CLOCKS, _LONGEST_MS = timedelta(minutes=15), timedelta(minutes=2), 1e11
-# Of what is hashed: more than a detail log, and than a reference, may have to be read.
+# No log and no reference that is hashed is larger.
 _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 
 
 def dates(subject: Subject, now: datetime | None = None) -> Check:
+    """The check of dates: after LoadGen was built, before `now`, in one session and not at the same time."""
     now = now or datetime.now(UTC)
     tested = [test.detail.get("test_datetime") for test in subject.tests]
     made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
@@ -30,6 +31,7 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
 
 
 def digests(subject: Subject) -> list[Check]:
+    """The checks of what a run directory keeps: digests, raw logs, outcomes, trace. A bare submission has none of it."""
     if subject.place.run is None:
         return [not_applicable(check_id, BARE) for check_id in ("digests", "raw-logs", "worker-outcomes", "trace")]
     return [
@@ -53,7 +55,7 @@ def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
             yield Fault(f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date", file=file, line=line)
             continue
         began = power_date(test.detail.get("power_begin"))
-        when_utc = began.replace(tzinfo=UTC) if began else at  # test_datetime is local time that says Z (CurrentDateTimeISO8601)
+        when_utc = began.replace(tzinfo=UTC) if began else at  # test_datetime is local time marked as UTC (CurrentDateTimeISO8601)
         if not built <= when_utc <= now + timedelta(hours=1):
             when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, built, now))
             text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
@@ -62,7 +64,10 @@ def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
 
 
 def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
-    """The second clock of a log: UTC, where test_datetime is local time that says Z, and the log's own time runs from there."""
+    """Where power_begin and power_end are no dates, or not a time zone away from test_datetime plus the log's own time.
+
+    The power dates are UTC. test_datetime is local time, marked as UTC.
+    """
     begin, end = power_date(test.detail.get("power_begin")), power_date(test.detail.get("power_end"))
     if begin is None or end is None or end < begin:
         first, last = (shorten(test.detail.get(key)) for key in ("power_begin", "power_end"))
@@ -90,14 +95,14 @@ def _overlap(subject: Subject) -> Iterator[Fault]:
         lengths.append(end - begin)
     later = starts[1] - starts[0]
     common = min(lengths[0], later + lengths[1]) - max(timedelta(0), later)
-    if common > timedelta(seconds=1):  # of which test_datetime is whole ones
+    if common > timedelta(seconds=1):  # test_datetime is in whole seconds
         seconds = f"{common.total_seconds():.0f} s"
         text = f"performance and accuracy test ran {seconds} at the same time; one system runs one after the other"
         yield Fault(text, "one after the other", f"{seconds} in common")
 
 
 def _apart(subject: Subject) -> Iterator[Fault]:
-    """Tests so far apart that they may be of another system by then."""
+    """Tests so far apart that the system may be another one by then."""
     tested = [at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))]
     most = subject.rules.dates.session_days
     if len(tested) == 2 and abs(tested[0] - tested[1]) > timedelta(days=most):
@@ -106,7 +111,7 @@ def _apart(subject: Subject) -> Iterator[Fault]:
 
 
 def _digests(subject: Subject) -> Check:
-    """weights and inputs lie in the cache, not here: only that they are stated. The reference is here."""
+    """The digests in record.json. Only the reference can be hashed here: weights and inputs lie in the cache."""
     assert subject.place.run is not None
     where = {"file": "reference.npz", "fix": fixes.OWN}
     faults: list[Fault | str] = [
@@ -128,7 +133,7 @@ def _digests(subject: Subject) -> Check:
 
 
 def _trace(subject: Subject) -> Check:
-    """The recorded one must be here."""
+    """The trace must be the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
     stated = subject.recorded("digests", "trace")
     plan = (subject.performance.outcome or {}).get("plan")
@@ -145,7 +150,7 @@ def _trace(subject: Subject) -> Check:
 
 
 def _small_trace(subject: Subject) -> Fault | None:
-    """Why there would have been room for the trace that was not written: its size follows from the samples, which were foreseen."""
+    """The fault that a trace is missing although it would have been small: its size follows from the number of samples."""
     limits, issued, mode = (
         subject.rules.project_limits,
         counts.samples(subject.performance.detail, subject.scenario),
@@ -156,7 +161,7 @@ def _small_trace(subject: Subject) -> Fault | None:
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
     if (
         mode not in limits.trace_bytes or least_ms >= subject.rules.scenarios[subject.place.scenario].min_duration_ms
-    ):  # as no quick run asks for
+    ):  # a quick run never asks for so long
         mode = "submission"
     size, most = issued * limits.trace_sample_bytes[subject.place.scenario], limits.trace_bytes[mode]
     if size * limits.trace_slack > most:

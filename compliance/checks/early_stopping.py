@@ -1,4 +1,4 @@
-"""What a log says of early stopping, against what the number of its queries makes (loadgen/early_stopping.cc, results.cc)."""
+"""What a log says about early stopping, against what follows from the number of queries (loadgen/early_stopping.cc, results.cc)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from compliance.subject import Subject
 
 
 def check(subject: Subject) -> Check:
+    """The check of early stopping."""
     return judge(
         "early-stopping",
         _faults(subject.performance.detail, subject.scenario, subject.rules),
@@ -35,7 +36,7 @@ def _faults(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str
             text = f"early_stopping_met is {value}; Offline has no early stopping to fail"
             yield Fault(text, "True", value, line=detail.line("early_stopping_met"))
         return
-    # With latencies of tokens there are two estimates, and that of the first token, which is made last, stays.
+    # With token latencies LoadGen makes two estimates under one key. That of the first token is made last and stays.
     name = "early_stopping_ttft_result" if counts.has_token_latencies(detail) else "early_stopping_result"
     text = detail.get(name)
     if detail.number("result_query_count") is None or not isinstance(text, str):
@@ -46,7 +47,7 @@ def _faults(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str
 
 
 def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
-    """What it says of each latency; that of the first token is not looked at where the times of tokens are too long."""
+    """Server's sentence about each latency. LoadGen leaves out the first token's where later tokens take too long."""
     queries, percentile = detail.number("result_query_count"), rules.scenarios["Server"].percentile / 100
     if queries is None or not 0 < queries <= MOST_QUERIES:
         yield not_a_number(detail, "result_query_count")
@@ -62,8 +63,8 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
             continue
         successful = limit_held(int(queries), over, percentile, rules)
         if successful is not None and successful is not said[-1]:
-            want = "Run successful." if successful else "Run unsuccessful."
-            yield Fault(f"{latency.result} does not say `{want}`", want, shorten(text), line=detail.line(latency.result))
+            expected = "Run successful." if successful else "Run unsuccessful."
+            yield Fault(f"{latency.result} does not say `{expected}`", expected, shorten(text), line=detail.line(latency.result))
         elif not said[-1] and over[0] == over[1]:
             more = lacking(int(queries), over[0], percentile, rules)
             for words in (f"Processed {int(queries)} queries.", f"at least {more} more queries"):

@@ -1,4 +1,4 @@
-"""What LoadGen makes of the settings requested (loadgen/test_settings_internal.cc, TestSettingsInternal), scenario by scenario. Pure."""
+"""Whether the effective settings follow from the requested ones (loadgen/test_settings_internal.cc, TestSettingsInternal). Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compliance.logs.digits import DIGITS, close
 from compliance.subject import LoadGenRun, Subject
 
 Faults = Iterator[Fault | str]
-# Equal in the requested and the effective half of every log.
+# Settings that are the same in the requested and the effective half of every log.
 _UNCHANGED = (
     "scenario",
     "test_mode",
@@ -34,6 +34,7 @@ _UNCHANGED = (
 
 
 def check(test: LoadGenRun, subject: Subject) -> Check:
+    """The check of one test's effective settings."""
     return judge(
         f"{test.name}-effective-settings",
         _faults(test.detail, subject),
@@ -53,17 +54,17 @@ def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
         ("performance", "performance_sample_count_override", "qsl_reported_performance_count"),
         ("accuracy", "accuracy_sample_count_override", "qsl_reported_total_count"),
     ):
-        want = detail.get(f"requested_{override}") or detail.get(default)
-        if want is None or detail.get(f"effective_{name}_sample_count") != want:
-            yield entry_fault(detail, f"effective_{name}_sample_count", want, "requested or there are")
+        expected = detail.get(f"requested_{override}") or detail.get(default)
+        if expected is None or detail.get(f"effective_{name}_sample_count") != expected:
+            yield entry_fault(detail, f"effective_{name}_sample_count", expected, "requested or there are")
     yield from _follow(detail, subject.scenario, subject.rules.scenarios[subject.scenario].percentile / 100)
 
 
 def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
-    """Where the effective settings do not follow.
+    """Effective settings that depend on the scenario and do not follow.
 
     Args:
-        percentile: the round's, as a fraction.
+        percentile: the round's percentile, as a fraction.
     """
     served = scenario == "Server"
     fixed = {
@@ -84,7 +85,7 @@ def _numbers(detail: Detail, *keys: str) -> tuple[float, ...] | None:
 
 
 def _offline(detail: Detail) -> Faults:
-    """samples_per_query = max(min_query_count, 1.1 × min_duration × target_qps) in one query."""
+    """Offline has one query of max(min_query_count, 1.1 × min_duration × target_qps) samples."""
     found = _numbers(
         detail,
         "requested_offline_expected_qps",
@@ -99,17 +100,17 @@ def _offline(detail: Detail) -> Faults:
         yield "a setting of Offline is missing"
         return
     rate, duration_ms, least, target, samples, queries, least_samples = found
-    want = max(least, int(1.1 * duration_ms / 1e3 * rate))
-    if abs(samples - want) > 1 + DIGITS * want or not close(rate, target, DIGITS):
-        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {want} at {rate}"
-        yield Fault(text, f"{want} at {rate}", f"{samples} at {target}", line=detail.line("effective_samples_per_query"))
+    expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
+    if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
+        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {expected} at {rate}"
+        yield Fault(text, f"{expected} at {rate}", f"{samples} at {target}", line=detail.line("effective_samples_per_query"))
     if queries != 1 or least_samples != samples:
         text = f"effective_min_query_count is {queries} and effective_min_sample_count {least_samples}; Offline has 1 and {samples}"
         yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=detail.line("effective_min_query_count"))
 
 
 def _single_stream(detail: Detail) -> Faults:
-    """Equal issue makes the number of prepared queries the least count: whole sets, and one more."""
+    """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up to whole sets, and one set more."""
     found = _stream(detail, "single_stream", "SingleStream")
     whole = detail.number("effective_performance_sample_count")
     if isinstance(found, str) or whole is None:
@@ -124,17 +125,17 @@ def _single_stream(detail: Detail) -> Faults:
 
 
 def _multi_stream(detail: Detail) -> Faults:
-    """Equal issue changes nothing of what is requested."""
-    found, each = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
-    if isinstance(found, str) or each is None:
+    """MultiStream, where equal issue changes no setting."""
+    found, per_query = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
+    if isinstance(found, str) or per_query is None:
         yield found if isinstance(found, str) else "a setting of MultiStream is missing"
         return
     yield from _rate(detail, found, "multi_stream")
-    yield from _counts(detail, found, found["requested_min_query_count"], each)
+    yield from _counts(detail, found, found["requested_min_query_count"], per_query)
 
 
 def _server(detail: Detail) -> Faults:
-    """The rate is taken as it is; queries are of one sample."""
+    """Server: the rate is the requested one, and a query has one sample."""
     keys = ("effective_samples_per_query", "effective_min_query_count", "effective_min_sample_count", "requested_min_query_count")
     rates = ("requested_server_target_qps", "effective_target_qps")
     values = _numbers(detail, *keys, *rates)
@@ -177,7 +178,7 @@ def _percentile(detail: Detail, name: str) -> Faults:
 
 
 def _counts(detail: Detail, found: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
-    """`least` queries of `each` samples."""
+    """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries they may differ."""
     queries, samples, least_samples = (found[f"effective_{key}"] for key in ("min_query_count", "samples_per_query", "min_sample_count"))
     if abs(queries - least) > slack or samples != each or least_samples != queries * each:
         text = (

@@ -1,4 +1,4 @@
-"""Which execution and which precision really ran: what the worker saw before and after each test, against the round's [evidence]."""
+"""Which execution and precision really ran: what the worker saw before and after each test, against the round's [evidence]."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _BARE = "a submission without a run directory around it holds no evidence"
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of execution and precision, two for each test. A bare submission holds no evidence."""
     if subject.place.run is None:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     after = (subject.performance.outcome or {}).get("evidence_after")
@@ -65,7 +66,11 @@ def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
-    """What contradicts that `execution` ran, in the evidence (as JSON holds it) from before and after one test; nothing: it ran."""
+    """What contradicts that `execution` ran, a sentence each; empty: nothing does.
+
+    Args:
+        before, after: the evidence from before and after one test, as JSON holds it.
+    """
     return [str(fault) for fault in _contradictions(rule, before, after, execution)]
 
 
@@ -83,7 +88,7 @@ def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mappin
 
 
 def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """Of the measured call: a model may hold graphs that it never runs. What was not measured does not pass."""
+    """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold graphs that it never runs."""
     share, least = seen.get("compiled_share"), rule.min_compiled_share
     if least is None:
         return
@@ -114,7 +119,7 @@ def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str)
 
 
 def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """A compiled function may be entered and yet run operator by operator, where a switch of the framework says so."""
+    """Operators that ran by themselves: a switch of the framework may make a compiled function run operator by operator."""
     detail = seen.get("detail")
     operators = detail.get("operators") if isinstance(detail, dict) else None
     if rule.max_operators is None or operators is None:
@@ -126,7 +131,7 @@ def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault | str]:
-    """Other than the measured call's graphs, where a SUT tells: every compilation of the process, and operators run one by one."""
+    """Compilations of other programs while measuring, and an eager execution without operators; only where a SUT counts them."""
     first, last = before.get("compilations"), after.get("compilations")
     if isinstance(first, int) and isinstance(last, int) and last - first > rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
@@ -137,7 +142,7 @@ def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, A
 
 
 def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str) -> Iterator[Fault | str]:
-    """A framework that does not count graph breaks says None."""
+    """Too few or too many graphs, graph breaks, or new graphs while measuring. `breaks`: None where the framework counts none."""
     if after < rule.min_graphs or before < rule.min_graphs:
         text = f"{before} graphs before and {after} after the test; {execution} needs at least {rule.min_graphs}: it ran eager"
         yield Fault(text, f"at least {rule.min_graphs}", f"{before} and {after}")
@@ -153,11 +158,11 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
 
 
 def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    seen, want = _seen(test), subject.recorded("cell", "precision")
-    if seen is None or want is None:
+    seen, expected = _seen(test), subject.recorded("cell", "precision")
+    if seen is None or expected is None:
         yield "the worker left no evidence of it, or the record names no precision"
         return
     for when, each in zip(("before", "after"), seen, strict=True):
-        if each.get("precision") != want:
+        if each.get("precision") != expected:
             found = shorten(each.get("precision"))
-            yield Fault(f"{found} {when} the test; the cell says {shorten(want)}", shorten(want), found)
+            yield Fault(f"{found} {when} the test; the cell says {shorten(expected)}", shorten(expected), found)

@@ -1,4 +1,4 @@
-"""The counts, latencies and rates of a performance test, against each other (loadgen/results.cc, loadgen/loadgen.cc). Pure."""
+"""Whether the counts, latencies and rates of a performance test agree with each other (loadgen/results.cc, loadgen/loadgen.cc). Pure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.subject import Subject, requested_value
 
-# Between two queries of SingleStream LoadGen and the SUT's binding take some microseconds; of the latency this is far more than enough.
+# LoadGen and the SUT's binding take some microseconds between two queries of SingleStream. This share and this time are far more.
 _IDLE, _IDLE_NS = 0.1, 1e5
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of counts and of latencies."""
     detail, file = subject.performance.detail, subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     issued = f"{counts.samples(detail, subject.scenario)} samples issued and completed"
     agreement = "minimum, mean, percentiles, maximum and rate agree"
@@ -45,9 +46,9 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
     if missing := _missing(detail, *keys):
         yield from missing
         return
-    generated, each, issued, wanted, loaded = (detail.number(key) or 0 for key in keys)
+    generated, each, issued, expected, loaded = (detail.number(key) or 0 for key in keys)
     if scenario == "Offline":
-        padded = -(-wanted // loaded) * loaded if loaded and detail.get("effective_sample_concatenate_permutation") else wanted
+        padded = -(-expected // loaded) * loaded if loaded and detail.get("effective_sample_concatenate_permutation") else expected
         if each != padded:
             yield entry_fault(detail, "generated_samples_per_query", padded, "the effective settings ask for")
         if generated != 1 or issued != 1:
@@ -63,23 +64,23 @@ def _counts(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _generated(subject: Subject) -> Iterator[Fault | str]:
-    """SingleStream and MultiStream prepare queries for twice the duration at the expected latency (loadgen.cc, GenerateQueries)."""
+    """Count and duration of the queries SingleStream and MultiStream generate, where they do not follow (loadgen.cc, GenerateQueries)."""
     detail, latency_ns = subject.performance.detail, requested_value(subject, "target_latency")
     demand, count, spent_ns = schedule.demand(detail), detail.number("generated_query_count"), detail.number("generated_query_duration")
     period = schedule.period_ns(latency_ns[0]) if latency_ns else 0
-    want = schedule.stream(demand, period) if demand else None
-    if latency_ns is None or demand is None or want is None or count is None or spent_ns is None:
+    expected = schedule.stream(demand, period) if demand else None
+    if latency_ns is None or demand is None or expected is None or count is None or spent_ns is None:
         yield "a setting that says how many queries are generated, or their count or duration, is missing"
         return
-    slack = 0 if latency_ns[1] else demand.multiple_of + DIGITS * want
-    if abs(count - want) > slack:
-        yield entry_fault(detail, "generated_query_count", want, "duration and target make")
+    slack = 0 if latency_ns[1] else demand.multiple_of + DIGITS * expected
+    if abs(count - expected) > slack:
+        yield entry_fault(detail, "generated_query_count", expected, "duration and target make")
     elif not close(spent_ns, count * period, 0 if latency_ns[1] else DIGITS + 1 / period):
         yield entry_fault(detail, "generated_query_duration", int(count * period), "duration and target make")
 
 
 def _scheduled(subject: Subject) -> Iterator[Fault | str]:
-    """Count and duration of what was generated, to the query and nanosecond where the rate is known in all its digits."""
+    """Count and duration of Server's generated queries, where they do not follow; exact where all digits of the rate are known."""
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
     count, duration_ns = detail.number("generated_query_count"), detail.number("generated_query_duration")
@@ -87,16 +88,16 @@ def _scheduled(subject: Subject) -> Iterator[Fault | str]:
         yield "the rate, generated_query_count or generated_query_duration is missing"
         return
     if due is None:
-        want = max(detail.number("effective_min_query_count") or 0, rate[0] * (detail.number("effective_min_duration_ms") or 0) / 1e3)
-        if not close(count, want, 6 * max(want, 1) ** -0.5 + DIGITS):  # six standard deviations of as many arrivals
-            yield entry_fault(detail, "generated_query_count", f"about {want:.6g}", "rate and duration make")
+        expected = max(detail.number("effective_min_query_count") or 0, rate[0] * (detail.number("effective_min_duration_ms") or 0) / 1e3)
+        if not close(count, expected, 6 * max(expected, 1) ** -0.5 + DIGITS):  # six standard deviations of a Poisson count
+            yield entry_fault(detail, "generated_query_count", f"about {expected:.6g}", "rate and duration make")
         return
-    want = len(due) - 1
-    slack = 0.0 if rate[1] else 10 + DIGITS * want
-    if abs(count - want) > slack:
-        yield entry_fault(detail, "generated_query_count", want, "the seed, the rate and the duration make")
-    # Another logarithm may round the last bit otherwise: a nanosecond or two.
-    elif abs(duration_ns - int(due[-1])) > (2 if rate[1] else (slack + 20) * float(due[-1]) / want):
+    expected = len(due) - 1
+    slack = 0.0 if rate[1] else 10 + DIGITS * expected
+    if abs(count - expected) > slack:
+        yield entry_fault(detail, "generated_query_count", expected, "the seed, the rate and the duration make")
+    # Another implementation of the logarithm may round the last bit otherwise: a nanosecond or two.
+    elif abs(duration_ns - int(due[-1])) > (2 if rate[1] else (slack + 20) * float(due[-1]) / expected):
         yield entry_fault(detail, "generated_query_duration", int(due[-1]), "the seed, the rate and the duration make")
 
 
@@ -137,19 +138,19 @@ def _single_stream(detail: Detail) -> Iterator[Fault | str]:
     count, shortest = detail.number("result_query_count") or 0, detail.number("result_min_latency_ns") or 0
     yield from _missing(detail, key, "result_qps_with_loadgen_overhead")
     whole = detail.number("result_qps_with_loadgen_overhead")
-    # From the first issue to the last all queries pass but the last one, which may be the shortest.
+    # All queries but the last are answered between the first issue and the last. The last one may be the shortest.
     most = (1 + _IDLE) * (count * mean - shortest) / (count - 1) + _IDLE_NS if mean and count > 1 else math.inf
     if whole and mean and whole > 0 and 1e9 / whole > most:
         found, line = f"{1e9 / whole / 1e6:.4g} ms", detail.line("result_qps_with_loadgen_overhead")
         text = f"a query comes every {found} and takes {mean / 1e6:.4g} ms on average; the next follows at once"
         yield Fault(text, f"at most {most / 1e6:.4g} ms", found, line=line)
-    # The mean is logged in whole nanoseconds, which shows in short latencies.
+    # The mean is logged in whole nanoseconds. Short latencies show the rounding.
     if mean and detail.number(key) is not None and not close(detail.number(key) or 0, 1e9 / mean, DIGITS + 1 / mean):
         yield entry_fault(detail, key, f"{1e9 / mean:.6g}", "counts and latencies give")
 
 
 def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
-    """A query takes as long as its slowest sample: none of its figures is below that of the samples, and the largest is the same."""
+    """MultiStream's figures of queries below those of samples: a query takes as long as its slowest sample. The largest are the same."""
     yield from _latency_faults(QUERIES, detail)
     percentiles = zip(QUERIES.percentiles(detail), SAMPLES.percentiles(detail), strict=False)
     pairs = [(key, value, other) for (key, _, value), (_, _, other) in percentiles]
@@ -160,7 +161,7 @@ def _multi_stream(detail: Detail) -> Iterator[Fault | str]:
 
 
 def _server(detail: Detail) -> Iterator[Fault | str]:
-    """The two rates, the count of those over the limit, and with tokens their ladders and rates."""
+    """Server: the two rates, the count over the limit, and with token latencies their percentiles and rates."""
     queries, scheduled, completed = (
         detail.number(f"result_{key}") for key in ("query_count", "scheduled_samples_per_sec", "completed_samples_per_sec")
     )
@@ -180,8 +181,8 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
         low, high = over_by_percentiles(detail, SAMPLES, int(queries), limit)
         found = detail.get("result_overlatency_query_count")
         if type(found) is not int or not low <= found <= high:
-            want = f"{low} to {high}" if low < high else str(low)
-            yield entry_fault(detail, "result_overlatency_query_count", want, "the percentiles make it")
+            expected = f"{low} to {high}" if low < high else str(low)
+            yield entry_fault(detail, "result_overlatency_query_count", expected, "the percentiles make it")
     if counts.has_token_latencies(detail):
         yield from _latency_faults(FIRST_TOKENS, detail)
         yield from _latency_faults(LATER_TOKENS, detail)
@@ -189,7 +190,7 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
 
 
 def _tokens(detail: Detail, queries: float, completed: float) -> Iterator[Fault | str]:
-    """The number of tokens is not logged; two of the rates show it."""
+    """Two rates that imply different numbers of tokens; the number itself is not logged."""
     mean, rate, by_latency = (
         detail.number(f"result_{key}") for key in ("mean_latency_ns", "completed_tokens_per_second", "token_throughput")
     )

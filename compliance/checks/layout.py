@@ -1,4 +1,4 @@
-"""Which files stand where: the exact set of a scenario, whole logs, odd names. The directory is walked here and nowhere else."""
+"""Which files stand where: the exact set of a scenario, whole logs, odd names. Only this file walks the directory."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _LABEL = re.compile(
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of one result folder's files and of its logs' wholeness."""
     found = [
         judge("files-complete", _missing(subject), "all there, none empty", file=subject.place.name, fix=_ADD),
         judge(
@@ -36,7 +37,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
-    """That its two logs are whole, and of one mind."""
+    """The checks that a test's detail log is whole and its summary agrees with it."""
     detail, summary = (subject.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
     return [
         judge(
@@ -57,7 +58,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 
 def submitter_checks(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> list[Check]:
-    """Once for each submitter's folder. `every`: its scenarios."""
+    """The checks of a submitter's folder, made once for each. `every`: its result folders."""
     return [
         judge(
             "nothing-beside-the-scenarios",
@@ -94,18 +95,18 @@ def _missing(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _extra(subject: Subject) -> Iterator[Fault | str]:
-    """Compliance tests are other people's business; the performance folder may hold LoadGen's other logs."""
+    """Files that do not belong to a scenario. Compliance tests have their own check, and LoadGen's other logs may lie beside these."""
     layout, folder = subject.rules.layout, subject.place.folder
-    wanted = {*_expected(subject), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
-    wanted |= {parent for path in wanted for parent in path.parents}
+    expected = {*_expected(subject), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
+    expected |= {parent for path in expected for parent in path.parents}
     for root in dict.fromkeys((folder, subject.place.measurements, subject.place.compliance)):
         for path in files.under(root):
-            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
+            if path not in expected and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
                 yield Fault(f"{_named(path, subject)} does not belong there", file=subject.place.show(path))
 
 
 def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequence[str]) -> bool:
-    """An entry with a dot is a file; another is a folder, with all that is below it. Documents lie beside them."""
+    """Whether a path may be there: a document, one of `entries`, or below one. An entry with a dot is a file, another is a folder."""
     name = path.relative_to(root).as_posix()
     if path.parent == root and path.is_file() and _fits(documents, name):
         return True
@@ -113,7 +114,7 @@ def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequen
 
 
 def _named(path: Path, subject: Subject) -> str:
-    """Below the scenario's folder, or where the layout has it."""
+    """A path as the finding names it: below the scenario's folder, else below the submitter's."""
     around = subject.place.folder if path.is_relative_to(subject.place.folder) else subject.place.submitter_folder
     return path.relative_to(around).as_posix()
 
@@ -123,13 +124,13 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     keys = subject.rules.detail_keys
     kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
     parts = ("common", test.name, subject.scenario, f"{test.name}-{subject.scenario}", f"{test.name}-{subject.scenario}-{kind}")
-    wanted = [key for part in parts for key in keys.get(part, ())]
-    if lacking := [key for key in wanted if key not in test.detail.values]:
-        yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
-    # logging.cc, CollectTlsLoggerStats, warns of a buffer that grew once all is written.
+    expected = [key for part in parts for key in keys.get(part, ())]
+    if lacking := [key for key in expected if key not in test.detail.values]:
+        yield f"{len(lacking)} of {len(expected)} keys are missing: {', '.join(lacking[:5])}"
+    # Once all is written, a warning may follow about a buffer that grew (logging.cc, CollectTlsLoggerStats).
     written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
     last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
-    others = {other.metric.key for other in subject.rules.scenarios.values()} - set(wanted)
+    others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
         yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
     if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
@@ -139,7 +140,7 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """The summary of an accuracy run says only whether there were errors."""
+    """Where the summary contradicts the detail log. An accuracy test's summary says only whether there were errors."""
     if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
         yield f"it says {shorten(odd)!r}"
     if test.name == "accuracy":
@@ -156,12 +157,15 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]
 
 
 def _always(label: str, key: str) -> bool:
-    """Whether every summary has it: some are of single scenarios, and a target latency gives way to those of tokens."""
+    """Whether every summary has a label. Some belong to single scenarios, and limits of tokens take the place of a latency limit."""
     return bool(_LABEL.fullmatch(label)) or (key.startswith("effective_") and label != "target_latency (ns)")
 
 
 def _same(text: str, value: object) -> bool:
-    """The summary writes rates with two decimals, Yes and NO; the detail log six digits, so that a rate of 1971.00 is 1971 there."""
+    """Whether a text of the summary means a value of the detail log.
+
+    The summary writes rates with two decimals, and Yes and NO. The detail log has six digits, so that a rate of 1971.00 is 1971 there.
+    """
     if isinstance(value, bool):
         return text in (("Yes", "1") if value else ("NO", "0"))
     if isinstance(value, int) and "." not in text:
@@ -196,7 +200,7 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Iterator[Fault | str]:
-    """Files that no part of the audit looks at."""
+    """Files in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
     known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
     around = {parent for folder in known for parent in folder.parents}

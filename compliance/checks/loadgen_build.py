@@ -1,4 +1,4 @@
-"""Which LoadGen: version, commit and hashes of its files, and the same in both tests."""
+"""Which LoadGen measured: its version, commit and files' hashes, and whether both tests have the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from compliance.findings.check import Check, Fault, fail_or_manual, judge, misma
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject
 
-_GENERATED = ("/mlperf_conf.h",)  # by setup.py: a build from a checkout may not have it yet
+# setup.py writes these files, so that a build from a checkout may lack them.
+_GENERATED = ("/mlperf_conf.h",)
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of each test's LoadGen, and that both tests have the same."""
     same = partial(judge, "loadgen-of-both-tests", good="the same version and build, SUT and library", fix=fixes.BOTH)
     both = "both tests ran the same revision"
     doubts = [*_build_dates(subject), *_commits(subject)]
@@ -24,7 +26,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
-    """The wheel's own commit and files; in a bare submission of one of the round's versions a person may find them in another tag."""
+    """A run directory must have the wheel's commit and files. A bare submission may have those of another tag, which a person compares."""
     made = partial(
         judge,
         f"{test.name}-loadgen",
@@ -39,7 +41,7 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
 
 
 def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
-    """What no tagged revision without alteration logs."""
+    """What no unaltered tagged revision logs."""
     detail = test.detail
     version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
     if version not in rules.versions:
@@ -58,7 +60,7 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
 
 
 def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
-    """Another commit than the wheel's and its files; or other files at the wheel's commit: a build from a checkout has more."""
+    """Another commit or other files than the wheel's. At the wheel's own commit a build from a checkout has more files."""
     version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
     found = test.detail.get("loadgen_file_sha1")
     if version not in rules.versions or not isinstance(found, dict):
@@ -85,13 +87,13 @@ def _same_loadgen(subject: Subject) -> Iterator[Fault]:
 
 
 def _commits(subject: Subject) -> Iterator[Fault]:
-    """Of one version: two tags of it may have been built."""
+    """Two commits of one version: there may be two tags of it."""
     versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests]
     return _differences(subject, "loadgen_version") if versions[0] == versions[1] != "None" else iter(())
 
 
 def _build_dates(subject: Subject) -> Iterator[Fault]:
-    """The same revision may have been built anew."""
+    """Two build dates: the same revision may have been built twice."""
     return _differences(subject, "loadgen_build_date_utc")
 
 

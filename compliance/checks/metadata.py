@@ -1,4 +1,4 @@
-"""System description, measurements.json, model mapping, source folder, record: JSON Schema, and what a schema cannot say."""
+"""The documents of a submission: system description, measurements.json, model mapping, README, source, record.json."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from compliance.subject import Subject, measurements_file
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"
-# Of a document that is wrong throughout, enough to say so.
+# No more errors of one document are looked at: these say that it is wrong throughout.
 _MOST_ERRORS = 1000
 _TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
 _NO_PROGRAMS = ("license", "licence", "copying", "notice", "readme", "authors", "changelog", "version")
@@ -27,6 +27,7 @@ _NETWORK_SUT = "Network SUT"
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of all documents, by their JSON Schemas and by what a schema cannot say."""
     layout, place = subject.rules.layout, subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
     measured = place.show(measurements_file(place, subject.rules))
@@ -74,13 +75,13 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """Each violation, the first twenty by place."""
+    """What of a JSON value violates a schema of compliance/schemas/: the first twenty faults, in the order of their places."""
     errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
     return [_fault(e) for e in errors[:20]]
 
 
 def _fault(error: ValidationError) -> Fault:
-    """A schema's own description says more than "does not match"."""
+    """The fault of one violation. The schema's description, where it has one, says more than "does not match"."""
     where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
     text = f"{where} is {shorten(repr(error.instance))}: {rule}" if rule and error.absolute_path else f"{where}: {error.message[:160]}"
@@ -103,11 +104,11 @@ def _schema(subject: Subject, value: dict[str, Any] | None, schema: str, file: s
 
 
 def _names(subject: Subject) -> Iterator[Fault]:
-    """Submitter and division of the description are the folders', letter case aside."""
-    for key, want in (("submitter", subject.place.submitter_folder.name), ("division", subject.place.division)):
+    """Submitter and division of the system description, where they are not the folders'; letter case does not matter."""
+    for key, expected in (("submitter", subject.place.submitter_folder.name), ("division", subject.place.division)):
         found = (subject.system or {}).get(key)
-        if subject.system is not None and str(found).lower() != want.lower():
-            yield mismatch(key, repr(found), want, "the folder is")
+        if subject.system is not None and str(found).lower() != expected.lower():
+            yield mismatch(key, repr(found), expected, "the folder is")
 
 
 def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
@@ -122,7 +123,7 @@ def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
 
 
 def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
-    """What closed and network ask for and open does not."""
+    """The checks of what the closed and network divisions ask for, and the open division does not."""
     if subject.place.division == "open":
         why = "the open division does not ask for it"
         return [not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")]
@@ -150,7 +151,7 @@ def _retraining(subject: Subject, file: str) -> Check:
 
 
 def _calibration(subject: Subject) -> Check:
-    """A model may be calibrated without it only where nothing was quantised, which nobody but a person can tell."""
+    """A document on calibration must be there, unless nothing was quantised, which only a person can tell."""
     there = [name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)]
     where = {
         "file": subject.place.show(subject.place.submitter_folder),
@@ -162,12 +163,14 @@ def _calibration(subject: Subject) -> Check:
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
-    """performance_check.py, network_check."""
+    """Where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
     stated = (subject.system or {}).get("is_network")
     is_network, wanted = str(stated).lower() == "true", subject.place.division == "network"
     if is_network is not wanted:
-        want = '"true"' if wanted else "absent"
-        yield mismatch("is_network", "absent" if stated is None else repr(stated), want, f"the {subject.place.division} division wants it")
+        expected = '"true"' if wanted else "absent"
+        yield mismatch(
+            "is_network", "absent" if stated is None else repr(stated), expected, f"the {subject.place.division} division wants it"
+        )
     for test in subject.tests if wanted else ():
         if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
             file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
@@ -199,7 +202,7 @@ def _source_files(subject: Subject) -> Iterator[Path]:
 
 
 def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
-    """Beside record.json it must be what the worker ran; a bare submission must hold more than text."""
+    """Submitted source that is not what the worker ran, by record.json; in a bare submission, source that is text alone."""
     folder = _source_folder(subject)
     if not any(_is_program(path) for path in _source_files(subject)):
         yield "it holds no program, only text; src/<benchmark> is the code that ran"
@@ -212,7 +215,7 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _is_program(path: Path) -> bool:
-    """Or may be one: not a text or a licence, and not empty."""
+    """Whether a file may be a program: it is not empty, and no text or licence by its name."""
     return path.suffix.lower() not in _TEXTS and path.stem.lower() not in _NO_PROGRAMS and path.stat().st_size > 0
 
 

@@ -1,4 +1,4 @@
-"""What the tree, the workers' outcomes and result.json say, against record.json and the logs: each was made of those."""
+"""Whether the tree, the workers' outcomes and result.json agree with record.json and the logs, from which they were made."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from compliance.subject import BARE, LoadGenRun, Subject, measurements_file
 
 _NO_RECORD = "a submission without a run directory around it: there is no record.json to compare with"
 _JOB = "raw/performance/job.json"
-# Of a Job: what the accuracy and the performance test of one result have in common.
+# The fields of job.json that the performance and the accuracy test share.
 _SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 _UNREAD = "record.json, which it is compared with, cannot be read"
 _IDS = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
 _MADE = "put back what the run wrote, or measure again"
 _UNTOLD = ("N/A", "none")
 _HELD = {"tf32": "float32"}
-# scenario → LoadGen's figure that result.json tells: its name, and for each key of the log, the first that is not 0, the log's unit in its.
+# scenario → the figure of result.json: its name, and the keys it may come from with the factor between their units. The first key that
+# is not 0 counts.
 _FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "Offline": ("samples_per_second", {"result_samples_per_second": 1}),
     "SingleStream": ("latency_p90", {"early_stopping_latency_ss": 1e-6, "result_90.00_percentile_latency_ns": 1e-6}),
@@ -31,6 +32,7 @@ _FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of the system description, measurements.json, outcomes and result.json against record.json."""
     if subject.record is None:
         return [not_applicable(check_id, _UNREAD if subject.place.run else _NO_RECORD) for check_id in _IDS]
     system = subject.place.show(subject.place.submitter_folder / subject.rules.layout.system.format(system=subject.place.system))
@@ -53,6 +55,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def agreement(subject: Subject) -> Check:
+    """The check of record.json itself against logs, folders and jobs."""
     if subject.place.run is None:
         return not_applicable("record", BARE)
     return judge("record", _record(subject), "agrees with logs and folders", file="record.json", fix=fixes.OWN)
@@ -97,16 +100,16 @@ def _jobs(subject: Subject) -> Iterator[Fault | str]:
     workload = first.get("workload")
     for key in ("precision", "batch_size", "device", "model", "task"):
         if not isinstance(workload, dict) or workload.get(key) != subject.recorded("cell", key):
-            want = shorten(repr(subject.recorded("cell", key)))
+            expected = shorten(repr(subject.recorded("cell", key)))
             found = shorten(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
-            yield Fault(f"job.json: workload.{key} is not the cell's {want}", want, found, _JOB)
+            yield Fault(f"job.json: workload.{key} is not the cell's {expected}", expected, found, _JOB)
     if first.get("sut") != subject.recorded("cell", "sut"):
-        found, want = shorten(repr(first.get("sut"))), shorten(repr(subject.recorded("cell", "sut")))
-        yield Fault(f"job.json: sut is {found}, the cell's {want}", want, found, _JOB)
+        found, expected = shorten(repr(first.get("sut"))), shorten(repr(subject.recorded("cell", "sut")))
+        yield Fault(f"job.json: sut is {found}, the cell's {expected}", expected, found, _JOB)
     if not isinstance(workload, dict) or workload.get("execution") != subject.recorded("execution"):
-        want = shorten(repr(subject.recorded("execution")))
+        expected = shorten(repr(subject.recorded("execution")))
         found = shorten(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
-        yield Fault(f"job.json: workload.execution is not record.json's {want}", want, found, _JOB)
+        yield Fault(f"job.json: workload.execution is not record.json's {expected}", expected, found, _JOB)
     for test, job in ((subject.performance, first), *others):
         if job.get("test") != test.name:
             found, file = shorten(repr(job.get("test"))), f"raw/{test.name}/job.json"
@@ -122,7 +125,7 @@ def _folders(subject: Subject) -> Iterator[Fault]:
 
 
 def system_id(subject: Subject) -> str | None:
-    """Processor or accelerator, threads and SUT, as the harness names a system; None where the record does not tell."""
+    """The name the harness gives a system: processor or accelerator, threads, SUT; None: the record lacks one of them."""
     gpu, threads = _gpu(subject), subject.recorded("machine", "threads")
     host = gpu.get("name") if gpu else subject.recorded("machine", "cpu")
     if not isinstance(host, str) or threads is None:
@@ -131,7 +134,7 @@ def system_id(subject: Subject) -> str | None:
 
 
 def _gpu(subject: Subject) -> Mapping[str, Any]:
-    """The one a cell runs on, the first; empty on a CPU."""
+    """The record of the accelerator the cell ran on, the first one; empty on a CPU."""
     found = subject.recorded("machine", "accelerators")
     if subject.recorded("cell", "device") != "cuda" or not isinstance(found, list) or not found or not isinstance(found[0], dict):
         return {}
@@ -139,20 +142,20 @@ def _gpu(subject: Subject) -> Mapping[str, Any]:
 
 
 def _system(subject: Subject) -> Iterator[Fault]:
-    """Field by field, where the record tells; "N/A" of a host's claims nothing."""
+    """Fields of the system description that are not what the record says. "N/A" in a field of the host says nothing."""
     if subject.system is None:
         return
-    for key, want in _described(subject).items():
+    for key, expected in _described(subject).items():
         found = str(subject.system.get(key))
-        if found != want and not (found == "N/A" and not key.startswith("accelerator")):
-            yield mismatch(key, repr(found), repr(want), "record.json says")
+        if found != expected and not (found == "N/A" and not key.startswith("accelerator")):
+            yield mismatch(key, repr(found), repr(expected), "record.json says")
     framework = str(subject.system.get("framework"))
     sut, _, stack = framework.partition(": ")
     versions = subject.recorded("environment", "versions")
     known = {f"{name} {version}" for name, version in versions.items()} if isinstance(versions, dict) else set()
     if framework != "N/A" and (sut != subject.recorded("cell", "sut") or not set(filter(None, stack.split(", "))) <= known):
-        want = f"{shorten(subject.recorded('cell', 'sut'))}: and packages of environment.versions"
-        yield mismatch("framework", repr(framework), want, "record.json says")
+        expected = f"{shorten(subject.recorded('cell', 'sut'))}: and packages of environment.versions"
+        yield mismatch("framework", repr(framework), expected, "record.json says")
 
 
 def _described(subject: Subject) -> dict[str, str]:
@@ -187,21 +190,21 @@ def _gib(value: Any, digits: int) -> str | None:
 def _measurements(subject: Subject) -> Iterator[Fault]:
     stated, precision = subject.measurements or {}, str(subject.recorded("cell", "precision"))
     wanted = {"input_data_types": subject.rules.project_limits.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
-    for key, want in wanted.items():
-        if key in stated and stated[key] != want:
-            yield mismatch(key, repr(stated[key]), repr(want), "the run has")
+    for key, expected in wanted.items():
+        if key in stated and stated[key] != expected:
+            yield mismatch(key, repr(stated[key]), repr(expected), "the run has")
     weights, digest = stated.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
         yield mismatch("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
-    """By the log; None: it does not say."""
+    """The samples a test issued, by its log; None: the log does not say."""
     return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
 
 
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
-    """Of a worker that ended well; of others `worker outcomes` says so."""
+    """Where a worker's outcome contradicts its log. One that did not end well is the business of `worker-outcomes`."""
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
@@ -215,18 +218,18 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     slack = subject.rules.project_limits.outcome_slack
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not isinstance(spent, int | float) or not logged <= spent / 1e6 <= most:
-        want = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        yield mismatch(f"{test.name}: test_ns", shorten(repr(spent)), want, "the log's own time makes it", file=file)
+        expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
+        yield mismatch(f"{test.name}: test_ns", shorten(repr(spent)), expected, "the log's own time makes it", file=file)
 
 
 def _logged_ms(test: LoadGenRun) -> float | None:
-    """The largest time of an entry; None: there is none."""
+    """The time of the log's last entry, in milliseconds; None: no entry has one."""
     times = [line.time_ms for lines in test.detail.occurrences.values() for line in lines if math.isfinite(line.time_ms)]
     return max(times, default=None)
 
 
 def _result(subject: Subject) -> Iterator[Fault]:
-    """A run is audited before result.json is written, which then holds the audit's counts: it has no check of its own."""
+    """Where result.json contradicts record and log. It has no check of its own: it is written after the audit, with its counts."""
     assert subject.place.run is not None
     path = subject.place.run / "result.json"
     if path.exists() or path.is_symlink():
@@ -246,11 +249,11 @@ def _contradictions(found: Mapping[str, Any], subject: Subject) -> Iterator[Faul
     told = found.get("metric")
     metric: Mapping[str, Any] = told if isinstance(told, dict) else {}
     name, keys = _FIGURES.get(subject.place.scenario, ("", {}))
-    want = next((value * unit for key, unit in keys.items() if (value := detail.number(key))), None)
+    expected = next((value * unit for key, unit in keys.items() if (value := detail.number(key))), None)
     value = metric.get("value")
-    same = isinstance(value, int | float) and want is not None and math.isclose(value, want, rel_tol=1e-6)
-    if want is not None and (metric.get("name") != name or not same):
-        yield mismatch("metric", f"{metric.get('name')} {value}", f"{name} {want:g}", "the log has")
+    same = isinstance(value, int | float) and expected is not None and math.isclose(value, expected, rel_tol=1e-6)
+    if expected is not None and (metric.get("name") != name or not same):
+        yield mismatch("metric", f"{metric.get('name')} {value}", f"{name} {expected:g}", "the log has")
     yield from _figures_of(found, subject)
     judged, passed = found.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
     if isinstance(judged, dict) and judged.get("passed") is True and '"passed": true' not in passed:
@@ -258,21 +261,21 @@ def _contradictions(found: Mapping[str, Any], subject: Subject) -> Iterator[Faul
 
 
 def _figures_of(found: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
-    """Every other figure of result.json, from the log and from what the performance test's worker saw."""
+    """Other figures of result.json that are not those of the log or of the performance test's worker."""
     detail, outcome = subject.performance.detail, subject.performance.outcome or {}
     stated = found.get("metrics")
     metrics: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
     rate = detail.number("result_samples_per_second") or detail.number("result_qps_without_loadgen_overhead")
-    want: dict[str, float | None] = {"samples_per_second": rate}
+    expected: dict[str, float | None] = {"samples_per_second": rate}
     samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
     if rate and samples and batches:
-        want["ms_per_step"] = 1000 * samples / batches / rate
+        expected["ms_per_step"] = 1000 * samples / batches / rate
     if subject.place.scenario != "Offline":
         keys = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
         latencies = {f"latency_{name}_ms": f"result_{p}_percentile_latency_ns" for name, p in keys.items()}
         latencies["latency_mean_ms"] = "result_mean_latency_ns"
-        want |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := detail.number(key)) is not None}
-    for name, value in want.items():
+        expected |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := detail.number(key)) is not None}
+    for name, value in expected.items():
         told = metrics.get(name)
         if value is not None and not (isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-6)):
             yield mismatch(f"metrics.{name}", told, f"{value:g}", "the log makes it")

@@ -16,13 +16,13 @@ from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
 from compliance.subject import LoadGenRun, Subject, conf_entry
 
-# What an accuracy test, which takes each sample once, has no use for.
+# Settings an accuracy test has no use for, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
 _SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
-# What audit.config sets in compliance tests: never in a performance or accuracy run.
+# Settings of audit.config: compliance tests have them, performance and accuracy tests never.
 _AUDIT = (
     "accuracy_log_rng_seed",
     "accuracy_log_probability",
@@ -35,9 +35,9 @@ _AUDIT = (
 
 
 def inferred(subject: Subject) -> list[Check]:
-    """A scenario's folder with the logs of another: an edge system may infer MultiStream and Offline from what it measured.
+    """The check of a folder that holds another scenario's logs: an edge system may infer MultiStream and Offline from them.
 
-    Nothing where the logs are of the folder's own scenario. Sources: inference_policies, inference_rules.adoc (Benchmarks), and
+    Empty where the logs are of the folder's own scenario. Sources: inference_policies, inference_rules.adoc (Benchmarks), and
     submission_checker/checks/performance_check.py (inferred_check).
     """
     folder, logged = subject.rules.scenarios[subject.place.scenario], subject.performance.detail.get("effective_scenario")
@@ -59,6 +59,7 @@ def inferred(subject: Subject) -> list[Check]:
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+    """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
     file = subject.place.show(test.folder / "mlperf_log_detail.txt")
     conf = parse(test.user_conf or "")
     return [
@@ -94,6 +95,7 @@ def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
 
 
 def sample_set(test: LoadGenRun, subject: Subject) -> Check:
+    """The check that one test loaded the samples it should, each once."""
     return judge(
         f"{test.name}-sample-set",
         _sample_set(test, subject),
@@ -105,9 +107,9 @@ def sample_set(test: LoadGenRun, subject: Subject) -> Check:
 
 def _kind(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     for half in ("requested", "effective"):
-        for key, want in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
-            if test.detail.get(f"{half}_{key}") != want:
-                yield entry_fault(test.detail, f"{half}_{key}", want, "this place wants")
+        for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
+            if test.detail.get(f"{half}_{key}") != expected:
+                yield entry_fault(test.detail, f"{half}_{key}", expected, "this place wants")
 
 
 def _seeds(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
@@ -136,15 +138,15 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
         if entry is None and (default := rule.default.get(subject.scenario, rule.default.get("*"))) is not None:
             entry = (f"nothing of {key}, which makes it", default)
         if entry is None or logged_as is None or (test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE)):
-            continue  # a bare submission holds the performance test's user.conf
+            continue  # the user.conf of a bare submission is the performance test's
         if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and (key != "use_token_latencies" or entry[1] != 1):
-            continue  # logged only where latencies of tokens are taken
+            continue  # it is logged only with token latencies
         found, number = test.detail.get(logged_as), test.detail.number(logged_as)
         number = float(found) if isinstance(found, bool) else number
         if number is None or not close(number, entry[1] * rule.factor, DIGITS):
-            want = f"{entry[1] * rule.factor:.10g}"
+            expected = f"{entry[1] * rule.factor:.10g}"
             text = f"user.conf says {shorten(entry[0])} = {entry[1]:g}, {logged_as} is {shorten(found)}"
-            yield Fault(text, want, shorten(found), line=test.detail.line(logged_as))
+            yield Fault(text, expected, shorten(found), line=test.detail.line(logged_as))
 
 
 def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
@@ -170,22 +172,25 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
-    """Those of the library, or as many as the benchmark's accuracy test takes. MultiStream's last query of a set is filled up again."""
+    """Where an accuracy test does not take every sample of the library once, or as many as its benchmark takes.
+
+    MultiStream fills the last query of a set up with samples that come again.
+    """
     scenario, row = subject.scenario, subject.rules.benchmarks.get(subject.official or "")
-    count, each = detail.number("effective_accuracy_sample_count"), counts.samples_per_query(detail, scenario)
+    count, per_query = detail.number("effective_accuracy_sample_count"), counts.samples_per_query(detail, scenario)
     total = detail.number("qsl_reported_total_count")
     asked = row.of(subject.place.scenario).accuracy_sample_count if row else None
-    wanted = count if count is not None and count == asked else total
+    expected = count if count is not None and count == asked else total
     pairs = zip(detail.all("generated_query_count"), detail.all("generated_samples_per_query"), strict=False)
     generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
-    filled_up = sum(-len(counts.without_wraparound(one, detail, scenario)) % each for one in detail.all("loaded_qsl_set"))
-    if not count == wanted == loaded == generated - filled_up:
+    filled_up = sum(-len(counts.without_wraparound(one, detail, scenario)) % per_query for one in detail.all("loaded_qsl_set"))
+    if not count == expected == loaded == generated - filled_up:
         text = f"of {shorten(total)} samples {shorten(count)} were asked for, {loaded} loaded and {generated} issued; each is taken once"
-        yield Fault(text, shorten(wanted), f"{shorten(count)} asked for, {loaded} loaded, {generated} issued")
+        yield Fault(text, shorten(expected), f"{shorten(count)} asked for, {loaded} loaded, {generated} issued")
 
 
 def user_conf_keys(subject: Subject) -> Check:
-    """What LoadGen would refuse in user.conf, or ignore without a word."""
+    """The check of user.conf's lines: LoadGen refuses some, and ignores what it does not know without a word."""
     file = subject.place.show(subject.place.measurements / "user.conf")
     faults: list[Fault | str] = [f for test in subject.tests for name, f in test.faults.items() if name == "user.conf"]
     conf, others = parse(subject.performance.user_conf or ""), parse(subject.accuracy.user_conf or "")
@@ -223,7 +228,7 @@ def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
 
 
 def of_the_round(subject: Subject) -> list[Check]:
-    """What the round asks for, and `quick` does not."""
+    """The checks of what the round asks for and a quick run need not have: duration, count, equal issue."""
     detail, rules = subject.performance.detail, subject.rules.scenarios[subject.scenario]
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     where = {"file": file, "fix": fixes.VALID}
@@ -236,9 +241,9 @@ def of_the_round(subject: Subject) -> list[Check]:
     )
     count = detail.number("effective_samples_per_query" if rules.counts == "samples" else "result_query_count")
     few = [] if count is not None and count >= least else [_asked(f"{count} {rules.counts}", str(least), None)]
-    each = detail.number("effective_samples_per_query")
-    if rules.counts == "queries" and each != rules.samples_per_query and subject.place.division != "open":
-        few.append(_asked(f"{each} samples a query", str(rules.samples_per_query), detail.line("effective_samples_per_query")))
+    per_query = detail.number("effective_samples_per_query")
+    if rules.counts == "queries" and per_query != rules.samples_per_query and subject.place.division != "open":
+        few.append(_asked(f"{per_query} samples a query", str(rules.samples_per_query), detail.line("effective_samples_per_query")))
     found = [
         judge("minimum-duration-setting", short, f"{duration} ms", **where),
         judge("least-count", few, f"{count} {rules.counts}", **where),

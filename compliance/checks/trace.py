@@ -1,7 +1,7 @@
-"""What a trace makes of the figures LoadGen logs, scenario by scenario (loadgen/results.cc, loadgen/loadgen.cc). Pure.
+"""Whether the figures LoadGen logs follow from its trace, scenario by scenario (loadgen/results.cc, loadgen/loadgen.cc). Pure.
 
-Whole nanoseconds are compared as they are; rates, which the log has with six digits, within those. The times of later tokens cannot be
-taken again: a trace has no count of tokens.
+Nanoseconds must be equal. Rates have six digits in the log and are compared within those. The times of later tokens cannot be computed
+again: a trace does not count tokens.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ Faults = Iterator[Fault | str]
 
 
 def checks(subject: Subject) -> list[Check]:
+    """The checks of the trace's samples, of the figures that follow from it, and of its times."""
     ids, trace = ("trace-samples", "trace-figures", "trace-times"), subject.trace
     if trace is None:
         return [not_applicable(check_id, subject.no_trace, file=subject.trace_file) for check_id in ids]
@@ -46,16 +47,18 @@ def checks(subject: Subject) -> list[Check]:
 def _samples(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
     yield from trace.problems
     key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
-    count, each = len(trace.sequence), counts.samples_per_query(detail, scenario)
+    count, per_query = len(trace.sequence), counts.samples_per_query(detail, scenario)
     if count != counts.samples(detail, scenario):
         found = shorten(detail.get(key))
-        of_each = f" of {each} samples" if each > 1 else ""
+        of_each = f" of {per_query} samples" if per_query > 1 else ""
         yield Fault(f"the trace shows {count} samples; {key} is {found}{of_each}", found, str(count))
     if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
-        want, at = int(missing[0]), int(trace.sequence[missing[0]])
-        yield Fault(f"sample numbers do not run from 0 on, each once: where {want} belongs stands {at}", str(want), str(at))
-    if (trace.query != (0 if scenario == "Offline" else trace.sequence // each)).any():
-        yield "queries and samples do not match: " + ("Offline has one query" if scenario == "Offline" else f"a query has {each} sample(s)")
+        expected, at = int(missing[0]), int(trace.sequence[missing[0]])
+        yield Fault(f"sample numbers do not run from 0 on, each once: where {expected} belongs stands {at}", str(expected), str(at))
+    if (trace.query != (0 if scenario == "Offline" else trace.sequence // per_query)).any():
+        yield "queries and samples do not match: " + (
+            "Offline has one query" if scenario == "Offline" else f"a query has {per_query} sample(s)"
+        )
     loaded = detail.get("loaded_qsl_set")
     known = np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62] if isinstance(loaded, list) else [], np.int64)
     if not np.isin(trace.index, known).all():
@@ -75,8 +78,8 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
         exact |= _latency_faults(QUERIES, estimated)
     if counts.has_token_latencies(detail) and scenario != "Offline":
         if len(trace.first_token_ns) != len(samples):
-            found, want = str(len(trace.first_token_ns)), str(len(samples))
-            yield Fault(f"the trace shows {found} first tokens of {want} samples", want, found)
+            found, expected = str(len(trace.first_token_ns)), str(len(samples))
+            yield Fault(f"the trace shows {found} first tokens of {expected} samples", expected, found)
             return
         exact |= _latency_faults(FIRST_TOKENS, np.sort(trace.first_token_ns))
         estimated = estimated if scenario == "MultiStream" else np.sort(trace.first_token_ns)
@@ -92,7 +95,7 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
 
 
 def _of_queries(trace: Trace, each: int) -> np.ndarray:
-    """How long each of MultiStream's queries took, int64 [queries]: as long as its slowest sample, all being issued at once."""
+    """The latency of each of MultiStream's queries, int64 [queries]: that of its slowest sample, because all are issued at once."""
     return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), each))
 
 
@@ -107,7 +110,7 @@ def _latency_faults(latency: LatencyKeys, ascending: np.ndarray) -> dict[str, in
 
 
 def _sum(values: np.ndarray) -> int:
-    """Exact, where an int64 would overflow."""
+    """The exact sum, where an int64 would overflow."""
     return int((values >> 32).sum()) * (1 << 32) + int((values & 0xFFFFFFFF).sum())
 
 
@@ -123,7 +126,7 @@ def _offline(trace: Trace, detail: Detail) -> Faults:
 
 
 def _single_stream(trace: Trace, detail: Detail) -> Faults:
-    """Counted from the start of the test, which lies between the last query's generation and the first one's issue."""
+    """SingleStream's rate. It counts from the start of the test, which lies between the end of generation and the first issue."""
     count, first, last, ready = len(trace.start_ns), int(trace.start_ns[0]), int(trace.start_ns[-1]), trace.ready_ns
     if ready is None or not ready <= first < last:
         yield "the trace does not show that the queries were generated before the first was issued, or shows one query only"
@@ -132,7 +135,7 @@ def _single_stream(trace: Trace, detail: Detail) -> Faults:
 
 
 def _multi_stream(trace: Trace, detail: Detail) -> Faults:
-    """It logs no rate, and whether its last query was issued late enough: that is told here."""
+    """MultiStream logs no rate. The trace says whether its last query was issued late enough."""
     first, last, ready = int(trace.start_ns[0]), int(trace.start_ns[-1]), trace.ready_ns
     least_ms, met = detail.number("effective_min_duration_ms"), detail.get("result_min_duration_met")
     if ready is None or ready > first or least_ms is None:
@@ -143,7 +146,7 @@ def _multi_stream(trace: Trace, detail: Detail) -> Faults:
 
 
 def _server(trace: Trace, detail: Detail) -> Faults:
-    """Counted from the start of the test, when the first query is due."""
+    """Server's rates. They count from the start of the test, when the first query is due."""
     more, start, last = len(trace.start_ns) - 1, int(trace.start_ns[0]), int(trace.start_ns[-1])
     done, issued = last + int(trace.latency_ns[-1]) - start, last + int(trace.delay_ns[-1]) - start
     for key, spent_ns in (("result_scheduled_samples_per_sec", last - start), ("result_completed_samples_per_sec", done)):
@@ -183,11 +186,11 @@ def _all_at_once(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 
 def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
-    each = counts.samples_per_query(subject.performance.detail, subject.scenario)
-    starts = trace.start_ns[::each]
-    if (np.repeat(starts, each)[: len(ends)] != trace.start_ns).any():
+    per_query = counts.samples_per_query(subject.performance.detail, subject.scenario)
+    starts = trace.start_ns[::per_query]
+    if (np.repeat(starts, per_query)[: len(ends)] != trace.start_ns).any():
         yield "not all samples of a query were issued at one time"
-    done = np.maximum.reduceat(ends, np.arange(0, len(ends), each))
+    done = np.maximum.reduceat(ends, np.arange(0, len(ends), per_query))
     if (early := np.flatnonzero(starts[1:] < done[:-1])).size:
         first, by_ns = int(early[0]), int(done[early[0]] - starts[early[0] + 1])
         text = f"query {first + 1} was issued {by_ns} ns before query {first} was answered"
@@ -195,7 +198,7 @@ def _one_by_one(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
 
 
 def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
-    """Each query was due when the seed says, issued in order and not before, and answered after that."""
+    """Queries of Server that were not due when the seed says, issued out of order, or answered before they were issued."""
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
     found = trace.start_ns - trace.start_ns[0]
@@ -204,7 +207,7 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     elif len(found) >= len(due):
         yield Fault(f"the trace shows {len(found)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(found)))
     else:
-        # Another logarithm may round the last bit otherwise: a nanosecond.
+        # Another implementation of the logarithm may round the last bit otherwise: a nanosecond.
         allowed = 1 if rate[1] else 1 + np.diff(due[: len(found)]) * DIGITS
         odd = np.flatnonzero(np.abs(np.diff(found) - np.diff(due[: len(found)])) > allowed)
         if odd.size:

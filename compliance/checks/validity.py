@@ -1,4 +1,4 @@
-"""LoadGen's verdict, taken apart and put together again from its own figures (loadgen/results.cc). Pure: parsed logs → checks."""
+"""LoadGen's verdict, put together again from its own figures, and its errors (loadgen/results.cc). Pure."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def errors(subject: Subject) -> list[Check]:
+    """The checks of both tests' errors."""
     return [error_lines(test, subject) for test in subject.tests]
 
 
 def parts(subject: Subject) -> Check:
+    """The check that the verdict and its parts follow from the log's figures."""
     detail = subject.performance.detail
     return judge(
         "validity",
@@ -30,12 +32,13 @@ def parts(subject: Subject) -> Check:
 
 
 def verdict(subject: Subject) -> Check:
+    """The check that LoadGen calls the performance test VALID."""
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     return judge("loadgen-verdict", _verdict(subject.performance.detail), "VALID", file=file, fix=fixes.VALID)
 
 
 def error_lines(test: LoadGenRun, subject: Subject) -> Check:
-    """C2: LoadGen's own verdict does not look at errors."""
+    """The check of one test's errors, which LoadGen's own verdict does not look at."""
     return judge(
         f"{test.name}-errors",
         _errors(test),

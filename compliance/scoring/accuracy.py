@@ -184,8 +184,8 @@ def _payload(answers: Mapping[int, bytes], index: int, dtype: type[np.generic], 
     """The answer of one sample, [count]. Raises ValueError where its bytes are not `count` values, or not whole values."""
     data = answers[index]
     if len(data) % np.dtype(dtype).itemsize or (count is not None and len(data) != count * np.dtype(dtype).itemsize):
-        wanted = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
-        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {wanted}")
+        expected = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
+        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {expected}")
     return np.frombuffer(data, dtype)
 
 
