@@ -30,18 +30,18 @@ _GOAL_S, _GOAL_MB = 10.0, 300.0
 _TREE = Path("open/nobody/results/a-machine/bert-tiny/Offline")
 # The checks that read every sample: each must pass, or it may have ended early.
 _HEAVY = (
-    "performance sample set",
-    "accuracy sample set",
-    "performance loaded set",
-    "accuracy loaded set",
-    "trace samples",
-    "trace figures",
-    "trace times",
-    "performance order",
-    "accuracy hash",
-    "accuracy log",
-    "accuracy order",
-    "accuracy score",
+    "performance-sample-set",
+    "accuracy-sample-set",
+    "performance-loaded-set",
+    "accuracy-loaded-set",
+    "trace-samples",
+    "trace-figures",
+    "trace-times",
+    "performance-order",
+    "accuracy-hash",
+    "accuracy-log",
+    "accuracy-order",
+    "accuracy-score",
     "trace",
 )
 _AUDIT = """
