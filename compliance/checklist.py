@@ -45,10 +45,10 @@ class Family:
 
 
 def _settings(subject: Subject) -> list[Check]:
-    found: list[Check] = []
+    made: list[Check] = []
     for test in subject.tests:
-        found += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
-    return [*found, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
+        made += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+    return [*made, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
 def _figures(subject: Subject) -> list[Check]:

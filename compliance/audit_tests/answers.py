@@ -28,17 +28,17 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return []
     submitted = subject.place.compliance / test.name / "accuracy" / _LOG
     path = (subject.place.run / "raw" / test.name / _LOG) if subject.place.run is not None else submitted
-    found, fault = files.attempt(logged_answers.read, path)
+    answers, fault = files.attempt(logged_answers.read, path)
     where = {"file": subject.place.show(path)}
     if subject.place.run is None and _is_cut(submitted, subject):
         return [_ends(test, submitted, subject, where)]
-    if found is None:
+    if answers is None:
         return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
-    rest = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
-    rest.append(judge(f"{test.slug}-samples", _samples(found, test, subject), _chosen(found), **where, fix=fixes.COMPLY))
+    made = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
+    made.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
     if test.name == "TEST06":
-        return rest + test06.checks(found, test, subject, where)
-    return rest + test01.checks(found, test, subject, where)
+        return made + test06.checks(answers, test, subject, where)
+    return made + test01.checks(answers, test, subject, where)
 
 
 def _is_cut(path: Path, subject: Subject) -> bool:
@@ -69,11 +69,13 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
     texts = [files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0] for word in ("baseline", "compliance")]
-    said = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS, subject)
-    if said and None not in texts and subject.place.division != "open":  # a SUT that is not deterministic is judged by its accuracy
+    contradictions = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS, subject)
+    if (
+        contradictions and None not in texts and subject.place.division != "open"
+    ):  # a SUT that is not deterministic is judged by its accuracy
         yield from benchmark.far_apart(subject, texts)
     elif None in texts:
-        yield from said
+        yield from contradictions
     if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what truncation keeps
         left = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
         yield from _samples(left, test, subject, whole=False)
@@ -104,22 +106,22 @@ def _cut(rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; the whole log has {digest}"
 
 
-def _chosen(found: LoggedAnswers) -> str:
-    return f"{len(found.rows)} answers of {len({row.index for row in found.rows})} samples, those that LoadGen chooses"
+def _summary(answers: LoggedAnswers) -> str:
+    return f"{len(answers.rows)} answers of {len({row.index for row in answers.rows})} samples, those that LoadGen chooses"
 
 
-def _samples(found: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True) -> Iterator[str]:
+def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True) -> Iterator[str]:
     """Where the logged answers are not those LoadGen selects.
 
     Args:
         whole: whether these are all answers that were logged.
     """
-    yield from found.problems
-    if not found.rows:
+    yield from answers.problems
+    if not answers.rows:
         yield "no answer was logged; there must be one at least"
         return
     loaded = subject.performance.detail.get("loaded_qsl_set")
-    strange = {row.index for row in found.rows} - set(loaded if isinstance(loaded, list) else ())
+    strange = {row.index for row in answers.rows} - set(loaded if isinstance(loaded, list) else ())
     if strange:
         yield f"sample {min(strange)} was not loaded, and has an answer"
         return
@@ -131,32 +133,32 @@ def _samples(found: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bo
         return
     count, share = planned
     if count > MOST_SAMPLES:
-        yield from _plausible(found, count, share) if whole else ()
+        yield from _plausible(answers, count, share) if whole else ()
         return
-    numbers = np.sort(np.array([row.seq_id for row in found.rows], np.int64))
+    numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
     if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
         odd = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
         first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
         yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {odd.size} others{first}"
         return
-    yield from _order(found, count, test, subject)
+    yield from _order(answers, count, test, subject)
 
 
-def _plausible(found: LoggedAnswers, count: int, share: float) -> Iterator[str]:
+def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
     """For tests too long to select from again exactly: what is wrong with the number of logged answers.
 
     It must be within six standard deviations of the expected number, and all answers must be of different samples.
     """
     expected = min(max(share, 0.0), 1.0) * count
-    if abs(len(found.rows) - expected) > 6 * expected**0.5 + 1:
-        yield f"{len(found.rows)} answers are logged; of {count} samples LoadGen chooses about {expected:.0f}"
-    numbers = {row.seq_id for row in found.rows}
-    if len(numbers) != len(found.rows) or max(numbers) >= count:
+    if abs(len(answers.rows) - expected) > 6 * expected**0.5 + 1:
+        yield f"{len(answers.rows)} answers are logged; of {count} samples LoadGen chooses about {expected:.0f}"
+    numbers = {row.seq_id for row in answers.rows}
+    if len(numbers) != len(answers.rows) or max(numbers) >= count:
         yield f"a sample number stands there twice or is none of {count}"
 
 
-def _order(found: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
+def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
     detail = test.detail
     sets, least, seed = detail.all("loaded_qsl_set"), detail.get("effective_min_query_count"), detail.get("effective_sample_index_rng_seed")
     loaded = sets[0] if len(sets) == 1 and isinstance(sets[0], list) else []
@@ -169,7 +171,7 @@ def _order(found: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject)
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
     equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
-    numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
+    numbers, indices = (np.array([getattr(row, key) for row in answers.rows], np.int64) for key in ("seq_id", "index"))
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
         expected = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, per_query)[numbers]

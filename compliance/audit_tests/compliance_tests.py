@@ -30,16 +30,16 @@ _TARGETS = ("offline_expected_qps", "single_stream_expected_latency_ns", "multi_
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of every compliance test of the round, whether it is there or not, and of repeated samples."""
-    found: list[Check] = []
+    made: list[Check] = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
         if test is None:
-            found.append(_absent(name, rule, subject))
+            made.append(_absent(name, rule, subject))
         elif fault := _not_run(test, subject):
-            found.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, subject), fix=fixes.COMPLY))
+            made.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, subject), fix=fixes.COMPLY))
         else:
-            found += _of_test(test, rule, subject)
-    return [*found, repeats.check(subject)]
+            made += _test_checks(test, rule, subject)
+    return [*made, repeats.check(subject)]
 
 
 def _where(test: LoadGenRun, subject: Subject) -> dict[str, str]:
@@ -75,14 +75,14 @@ def _not_run(test: LoadGenRun, subject: Subject) -> str:
     return ""
 
 
-def _of_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+def _test_checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
     where = _where(test, subject)
     bare = not test.detail.values and subject.place.run is None and "performance/run_1/mlperf_log_detail.txt" in rule.optional_files
-    found = [judge(f"{test.slug}-files", _files(test, rule, subject), "those the layout asks for, none empty", **where, fix=_FILES)]
+    made = [judge(f"{test.slug}-files", _files(test, rule, subject), "those the layout asks for, none empty", **where, fix=_FILES)]
     if bare:
-        found.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
+        made.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
     else:
-        found += [
+        made += [
             judge(f"{test.slug}-log", log.faults(test, subject), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
             _verdict(test, subject),
             judge(f"{test.slug}-settings", _settings(test, rule, subject), _expected_settings(rule, subject), **where, fix=fixes.COMPLY),
@@ -95,10 +95,10 @@ def _of_test(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[C
             ),
         ]
     if subject.place.run is not None:
-        found.append(judge(f"{test.slug}-run", _run(test, rule, subject), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
+        made.append(judge(f"{test.slug}-run", _run(test, rule, subject), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
     if rule.tolerance is not None:
-        found.append(_performance(test, rule, subject))
-    return found + answers.checks(test, rule, subject)
+        made.append(_performance(test, rule, subject))
+    return made + answers.checks(test, rule, subject)
 
 
 def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
@@ -223,13 +223,13 @@ def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[s
     if text is None or parse(text).values != expected:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     for key in ("precision", "graphs"):
-        seen, reference = _seen(test, key), _seen(subject.performance, key)
-        if (seen != reference) if key == "precision" else (bool(seen) is not bool(reference)):
-            yield f"evidence: {key} is {seen}, in the performance test {reference}"
+        evidence, reference = _evidence(test, key), _evidence(subject.performance, key)
+        if (evidence != reference) if key == "precision" else (bool(evidence) is not bool(reference)):
+            yield f"evidence: {key} is {evidence}, in the performance test {reference}"
     yield from _copies(test, raw, subject)
 
 
-def _seen(test: LoadGenRun, key: str) -> Any:
+def _evidence(test: LoadGenRun, key: str) -> Any:
     evidence = (test.outcome or {}).get("evidence_after")
     return evidence.get(key) if isinstance(evidence, dict) else None
 
@@ -246,17 +246,17 @@ def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
 
 def _performance(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Check:
     """The check of a test's speed, computed from the detail logs; verify_performance.txt must agree."""
-    check_id, found = (
+    check_id, speed = (
         f"{test.slug}-performance",
         verification.speed(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail),
     )
     where = _where(test, subject)
-    if found is None:
+    if speed is None:
         return judge(check_id, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
-    bound = f"at most {found.tolerance:.0%} faster" if rule.only_faster else f"within {found.tolerance:.0%}"
-    figures = f"{found.key} {found.test:.6g}, in the performance run {found.reference:.6g}"
-    sentence = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
+    bound = f"at most {speed.tolerance:.0%} faster" if rule.only_faster else f"within {speed.tolerance:.0%}"
+    figures = f"{speed.key} {speed.test:.6g}, in the performance run {speed.reference:.6g}"
+    sentence = f"{abs(speed.faster):.1%} {'faster' if speed.faster > 0 else 'slower'} ({figures}); it must be {bound}"
     cache = ": one sample again and again is answered sooner than many, by a cache or because the machine was busy before"
-    faults = [] if found.holds else [sentence + (cache if rule.only_faster else "")]
-    faults += verify_files.contradictions(test, "verify_performance.txt", found.verdict, subject)
+    faults = [] if speed.holds else [sentence + (cache if rule.only_faster else "")]
+    faults += verify_files.contradictions(test, "verify_performance.txt", speed.verdict, subject)
     return judge(check_id, faults, sentence, **where, fix=fixes.COMPLY)

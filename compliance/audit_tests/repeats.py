@@ -33,17 +33,17 @@ def check(subject: Subject) -> Check:
     if times is None:
         return not_applicable(_ID, "no sample came twice", **where)
     spent_s, first, later = times
-    told = f"{first / 1e6:.4g} ms the first time a sample comes, {later / 1e6:.4g} ms later on"
+    times_text = f"{first / 1e6:.4g} ms the first time a sample comes, {later / 1e6:.4g} ms later on"
     if spent_s < rule.least_seconds:
         why = f"new samples were answered for {spent_s:.3g} s, and a machine's warming up is told apart in {rule.least_seconds:g} s"
-        return not_applicable(_ID, f"{why} ({told})", **where)
+        return not_applicable(_ID, f"{why} ({times_text})", **where)
     if first > rule.odd * later:
         why = "an SUT that computes every answer takes as long again, one that keeps answers does not; see its source, and repeat the run"
-        return manual(_ID, f"{told}: {why}", **where)
-    return judge(_ID, [], told, **where)
+        return manual(_ID, f"{times_text}: {why}", **where)
+    return judge(_ID, [], times_text, **where)
 
 
-def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:
+def _queries(trace: Trace, per_query: int) -> tuple[float, float, float] | None:
     """(seconds spent on new samples, median latency of queries with a new sample, median of the others), latencies in nanoseconds.
 
     Args:
@@ -51,7 +51,7 @@ def _queries(trace: Trace, each: int) -> tuple[float, float, float] | None:
     """
     fresh = np.zeros(len(trace.index), bool)
     fresh[np.unique(trace.index, return_index=True)[1]] = True
-    first = np.arange(0, len(fresh), each)
+    first = np.arange(0, len(fresh), per_query)
     new, spent = np.logical_or.reduceat(fresh, first), np.maximum.reduceat(trace.latency_ns, first)
     if new.all():
         return None

@@ -16,7 +16,7 @@ from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
 
 
-def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
+def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
     """The checks of TEST01's answers: every byte is the accuracy run's, and their length."""
     whole = whole_log(subject)
     if whole is None:
@@ -25,37 +25,39 @@ def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict
     answers, fault = files.attempt(logs.read_accuracy, whole)
     if answers is None:
         return [judge(f"{test.slug}-answers", [f"the accuracy run: {fault}"], "", **where, fix="measure the accuracy again")]
-    compared = logged_answers.compare(found.rows, answers.payloads)
-    said = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, subject)
-    first = _compared(compared, answers.payloads, test, subject, said, where)
-    return [first, output_length.check(found, answers.payloads, subject, where)]
+    compared = logged_answers.compare(logged.rows, answers.payloads)
+    contradictions = verify_files.contradictions(
+        test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, subject
+    )
+    first = _compared(compared, answers.payloads, test, subject, contradictions, where)
+    return [first, output_length.check(logged, answers.payloads, subject, where)]
 
 
 def _compared(
-    compared: Compared, answers: Mapping[int, bytes], test: LoadGenRun, subject: Subject, said: list[str], where: dict[str, str]
+    compared: Compared, answers: Mapping[int, bytes], test: LoadGenRun, subject: Subject, contradictions: list[str], where: dict[str, str]
 ) -> Check:
     check_id = f"{test.slug}-answers"
-    faults = [f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]] + said
+    faults = [f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]] + contradictions
     if not compared.equal and not compared.different:
         faults.append("there is no answer to compare; there must be one at least")
     if faults or not compared.different:
         return judge(
             check_id, faults, f"{compared.equal} of {compared.equal} are the accuracy run's, every byte", **where, fix=fixes.COMPLY
         )
-    told = (
+    difference = (
         f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the accuracy run's bytes "
         f"(first sample {compared.different[0].index})"
     )
     if subject.place.run is None or subject.no_reference:
         why = subject.recorded("accuracy", "reason") if subject.place.run is not None else "a submission holds no reference"
-        return manual(check_id, f"{told}, and nothing is there to judge them by: {why}", **where)
+        return manual(check_id, f"{difference}, and nothing is there to judge them by: {why}", **where)
     score, why = files.attempt(lambda run: _scored(compared, answers, run, subject.recorded("accuracy")), subject.place.run)
     if score is None:
-        return judge(check_id, [f"{told}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
+        return judge(check_id, [f"{difference}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
     within = f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most {score.threshold:g}"
     limits = ", ".join(f"{key.replace('_', ' ')} {value:.5g}" for key, value in score.detail.items())
-    faults = [] if score.passed else [f"{told}; {within}, and does not pass ({limits})"]
-    return judge(check_id, faults, f"{told}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
+    faults = [] if score.passed else [f"{difference}; {within}, and does not pass ({limits})"]
+    return judge(check_id, faults, f"{difference}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
 
 
 def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: dict[str, Any]) -> Any:

@@ -14,23 +14,23 @@ from compliance.subject import LoadGenRun, Subject
 _TOKEN_BYTES = 4
 
 
-def checks(found: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
+def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
     """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here streams tokens or reports counts."""
     ends = _end_tokens(subject)
     odd = [
-        f"the answer of sample {row.index} has {len(row.data)} bytes" for row in found.rows if len(row.data) % _TOKEN_BYTES or not row.data
+        f"the answer of sample {row.index} has {len(row.data)} bytes" for row in logged.rows if len(row.data) % _TOKEN_BYTES or not row.data
     ]
     both = [
         f"the answer of sample {row.index} ends with {logged_answers.end_tokens(row, ends)} end tokens"
-        for row in verification.two_ends(found, ends)
+        for row in verification.two_ends(logged, ends)
     ]
-    said = [
+    contradictions = [
         *_failed_checks(test, subject),
         *verify_files.contradictions(
-            test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", subject
+            test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or logged.problems else 'complete'}", subject
         ),
     ]
-    whole = judge(f"{test.slug}-tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
+    whole = judge(f"{test.slug}-tokens", [*odd, *contradictions], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
     if ends:
         last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
     else:
@@ -50,8 +50,8 @@ def _named(ends: frozenset[int]) -> str:
 
 def _end_tokens(subject: Subject) -> frozenset[int]:
     """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights' tokenizer."""
-    found = subject.recorded("end_tokens")
-    return frozenset(i for i in found if type(i) is int) if isinstance(found, list) else frozenset()
+    ids = subject.recorded("end_tokens")
+    return frozenset(i for i in ids if type(i) is int) if isinstance(ids, list) else frozenset()
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:

@@ -84,16 +84,16 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
     valid = all(detail.get("result_validity") == "VALID" for detail in (performance, test))
     latency, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
     for key in (metric.key,) if metric.higher_is_better else (metric.key, latency.percentile.format(share)):
-        reference, found = performance.number(key), test.number(key)
-        if not reference or not found or reference <= 0 or found <= 0 or rule.tolerance is None:
+        reference, value = performance.number(key), test.number(key)
+        if not reference or not value or reference <= 0 or value <= 0 or rule.tolerance is None:
             continue
         if metric.higher_is_better:
-            return Speed(key, reference, found, found / reference - 1, rule.tolerance, rule.only_faster, valid)
+            return Speed(key, reference, value, value / reference - 1, rule.tolerance, rule.only_faster, valid)
         short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0)
         tolerance = rule.tolerance_single_stream if short and rule.tolerance_single_stream is not None else rule.tolerance
         # TEST01's script compares latencies, TEST04's their reciprocals.
-        faster = reference / found - 1 if rule.only_faster else 1 - found / reference
-        return Speed(key, reference, found, faster, tolerance, rule.only_faster, valid)
+        faster = reference / value - 1 if rule.only_faster else 1 - value / reference
+        return Speed(key, reference, value, faster, tolerance, rule.only_faster, valid)
     return None
 
 
@@ -102,11 +102,11 @@ def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Mapping[str
 
     Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
     """
-    found = [
+    scores = [
         accuracy.score(judged["score"], {**answers, **changed}, reference, judged["tolerance"], judged["keys"], forced)
         for changed in variants(tuple(rows))
     ]
-    return next((s for s in found if not s.passed), max(found, key=lambda s: s.value))
+    return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))
 
 
 def accuracy_text(compared: Compared, entries: int) -> str:
@@ -122,12 +122,12 @@ def accuracy_text(compared: Compared, entries: int) -> str:
     )
 
 
-def performance_text(found: Speed | None) -> str:
+def performance_text(speed: Speed | None) -> str:
     """The verify_performance.txt of TEST01 and TEST04."""
-    if found is None:
+    if speed is None:
         return f"Verifying performance.\n{FAIL}: a score is missing\n"
-    why = "" if found.verdict == PASS else ": Test score invalid" if found.valid else ": Invalid results"
-    return f"Verifying performance.\nReference score = {found.reference}\nTest score = {found.test}\n{found.verdict}{why}\n"
+    why = "" if speed.verdict == PASS else ": Test score invalid" if speed.valid else ": Invalid results"
+    return f"Verifying performance.\nReference score = {speed.reference}\nTest score = {speed.test}\n{speed.verdict}{why}\n"
 
 
 def token_text(logged_answers: LoggedAnswers, ends: frozenset[int]) -> str:

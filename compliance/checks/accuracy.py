@@ -36,7 +36,7 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of the accuracy test. Without the whole log they judge what truncation left of it, and ask for the rest."""
     submitted, whole = subject.accuracy.folder / _LOG, whole_log(subject)
     where = {"file": subject.place.show(submitted)}
-    found = [
+    made = [
         judge(
             "accuracy-log-size",
             _size(submitted, subject.rules),
@@ -50,14 +50,14 @@ def checks(subject: Subject) -> list[Check]:
         why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
         text = judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
         return [
-            *found,
+            *made,
             *_ends(subject, submitted, why),
             text if text.verdict == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
-            _stated(subject, why),
+            _score_unverified(subject, why),
             _tolerance(subject),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
-    found.append(
+    made.append(
         judge(
             "accuracy-hash",
             _hash(subject, whole, answers),
@@ -66,7 +66,7 @@ def checks(subject: Subject) -> list[Check]:
             **where,
         )
     )
-    found.append(
+    made.append(
         judge(
             "accuracy-log",
             _answers(subject, answers, fault),
@@ -77,14 +77,14 @@ def checks(subject: Subject) -> list[Check]:
     )
     if answers is not None:
         order = _order(subject, answers)
-        found.append(judge("accuracy-order", order, "the one that follows from the seeds", file=subject.place.show(whole), fix=_AGAIN))
+        made.append(judge("accuracy-order", order, "the one that follows from the seeds", file=subject.place.show(whole), fix=_AGAIN))
     judged = (
         [Fault("no reference was there to judge its accuracy by", "a reference", "none")]
         if subject.place.run and subject.no_reference
         else []
     )
     return [
-        *found,
+        *made,
         _score(subject, answers, fault),
         _tolerance(subject),
         judge("accuracy-judged", judged, "against a reference", fix=_REFERENCE),
@@ -138,12 +138,12 @@ def _no_answers(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _hash_form(subject: Subject) -> Iterator[Fault | str]:
-    found = _HASH.findall(subject.accuracy_text or "")
+    hashes = _HASH.findall(subject.accuracy_text or "")
     file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-    if len(found) != 1:
-        yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
-    elif not files.is_sha256(found[0]):
-        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(found[0]), file)
+    if len(hashes) != 1:
+        yield Fault(f"accuracy.txt holds {len(hashes)} lines of hash=<sha256>; it must be one", "one line", f"{len(hashes)} lines", file)
+    elif not files.is_sha256(hashes[0]):
+        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
 
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
@@ -220,10 +220,10 @@ def _tolerance(subject: Subject) -> Check:
     where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
     if subject.place.run is None:
         return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
-    return judge("tolerance", _loose(subject), "within the round's limits", **where)
+    return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
 
 
-def _loose(subject: Subject) -> Iterator[Fault]:
+def _too_loose(subject: Subject) -> Iterator[Fault]:
     score, precision, stated = (
         subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
     )
@@ -234,46 +234,46 @@ def _loose(subject: Subject) -> Iterator[Fault]:
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in bounds.items():
-            found = stated.get(name)
-            if not isinstance(found, int | float) or not sign * found <= sign * bound:
-                yield mismatch(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
+            value = stated.get(name)
+            if not isinstance(value, int | float) or not sign * value <= sign * bound:
+                yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")
 
 
 def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     line = (subject.accuracy_text or "").split("\n", 1)[0]
     if subject.place.run is None:
-        return _stated(subject, "a submission without a run directory around it holds no reference to score against")
+        return _score_unverified(subject, "a submission without a run directory around it holds no reference to score against")
     if subject.no_reference:
         return manual("accuracy-score", f"not judged: {subject.recorded('accuracy', 'reason')}", **where)
     if answers is None:
         return judge("accuracy-score", [fault], "", **where)
     reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
-    forced, forced_why = _forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
+    forced, forced_why = _teacher_forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
     if reference is None or forced_why:
         return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
-    found, why = files.reckon(lambda: _scored(subject.recorded("accuracy"), answers, reference, forced))
-    if found is None:
+    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced))
+    if score is None:
         return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
         "accuracy-score",
-        [*_compared(found, line), *_refusals(subject)],
-        f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
+        [*_score_faults(score, line), *_admitted_failures(subject)],
+        f"{score.metric} {score.value:.5g}, at most {score.threshold:g}",
         **where,
     )
 
 
-def _stated(subject: Subject, why: str) -> Check:
+def _score_unverified(subject: Subject, why: str) -> Check:
     """The score check where the score cannot be computed again: it fails if accuracy.txt says that it failed, else a person judges."""
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
         return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
-    if refused := list(_refusals(subject)):
+    if refused := list(_admitted_failures(subject)):
         return judge("accuracy-score", refused, "", **where)
     return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
 
 
-def _refusals(subject: Subject) -> Iterator[Fault]:
+def _admitted_failures(subject: Subject) -> Iterator[Fault]:
     """Every line of accuracy.txt that is JSON and says that it did not pass."""
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
@@ -281,7 +281,7 @@ def _refusals(subject: Subject) -> Iterator[Fault]:
             yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
 
 
-def _forced(path: Path) -> tuple[np.ndarray | None, str]:
+def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
     """(the teacher-forced logits, why they cannot be read); a model that does not generate has none: (None, "")."""
     try:
         path.lstat()
@@ -290,21 +290,21 @@ def _forced(path: Path) -> tuple[np.ndarray | None, str]:
     return files.attempt(files.array, path)
 
 
-def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
+def _score_again(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
     """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
     if not isinstance(judged, dict):
         raise ValueError("record.json does not say how it is judged")
     return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
 
 
-def _compared(found: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
     stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
     if isinstance(stated, dict) and isinstance(stated.get("detail"), dict):
         stated["detail"] = accuracy.with_current_names(stated["detail"])
-    if stated != json.loads(found.line()):
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
-        yield Fault(text, found.line(), line[:200])
-    if not found.passed:
-        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in found.detail.items())
-        text = f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"
-        yield Fault(text, f"at most {found.threshold:g}", f"{found.value:.5g}")
+    if stated != json.loads(score.line()):
+        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
+        yield Fault(text, score.line(), line[:200])
+    if not score.passed:
+        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
+        text = f"{score.metric} is {score.value:.5g}, at most {score.threshold:g} passes ({limits})"
+        yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")

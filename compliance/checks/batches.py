@@ -25,9 +25,9 @@ def checks(subject: Subject) -> list[Check]:
         return [judge(_ID, ["the number of samples or the batch size is missing"], "", **where)]
     rows = batches * int(subject.recorded("cell", "batch_size"))
     padding = (rows - samples) / rows
-    told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    summary = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
     faults = _faults(samples, batches, rows) if subject.recorded("mode") == "quick" else ()
-    return [judge(_ID, faults, told, **where)]
+    return [judge(_ID, faults, summary, **where)]
 
 
 def _faults(samples: int, batches: int, rows: int) -> Iterator[Fault]:

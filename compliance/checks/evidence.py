@@ -18,29 +18,29 @@ def checks(subject: Subject) -> list[Check]:
     if subject.place.run is None:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     after = (subject.performance.outcome or {}).get("evidence_after")
-    seen = after if isinstance(after, dict) else {}
-    found = []
+    after_test = after if isinstance(after, dict) else {}
+    made = []
     for test in subject.tests:
         file = f"raw/{test.name}/outcome.json"
-        found.append(
+        made.append(
             judge(
                 f"{test.name}-evidence",
                 _graphs(test, subject),
-                f"{subject.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_share_text(seen)}",
+                f"{subject.recorded('execution')}: {after_test.get('graphs')} graphs, none new while measuring{_share_text(after_test)}",
                 file=file,
                 fix=_FIX,
             )
         )
-        found.append(
+        made.append(
             judge(
                 f"{test.name}-precision",
                 _precision(test, subject),
-                f"{seen.get('precision')}, read off weights and a product",
+                f"{after_test.get('precision')}, read off weights and a product",
                 file=file,
                 fix=_FIX,
             )
         )
-    return found
+    return made
 
 
 def _share_text(seen: Mapping[str, Any]) -> str:
@@ -48,21 +48,21 @@ def _share_text(seen: Mapping[str, Any]) -> str:
     return f", {share:.0%} of the forward passes compiled" if isinstance(share, (int, float)) and share else ""
 
 
-def _seen(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     before, after = ((test.outcome or {}).get(key) for key in ("evidence_before", "evidence_after"))
     return (before, after) if isinstance(before, dict) and isinstance(after, dict) else None
 
 
 def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    seen, rule = _seen(test), subject.rules.evidence.get(str(subject.recorded("execution")))
+    evidence, rule = _before_and_after(test), subject.rules.evidence.get(str(subject.recorded("execution")))
     if rule is None:
         execution, known = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
         yield Fault(f"the round has no rule for the execution {execution}; it has {known}", f"one of {known}", execution)
         return
-    if seen is None:
+    if evidence is None:
         yield "the worker left none, neither from before nor from after the test"
         return
-    yield from _contradictions(rule, *seen, str(subject.recorded("execution")))
+    yield from _contradictions(rule, *evidence, str(subject.recorded("execution")))
 
 
 def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
@@ -75,21 +75,21 @@ def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, 
 
 
 def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> Iterator[Fault | str]:
-    seen = (before, after)
-    if not all(type(each.get("graphs")) is int for each in seen):
+    both = (before, after)
+    if not all(type(each.get("graphs")) is int for each in both):
         yield "the number of graphs is missing"
         return
-    for when, each in zip(("before", "after"), seen, strict=True):
+    for when, each in zip(("before", "after"), both, strict=True):
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
         yield from _operators(rule, each, when, execution)
-    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in seen))
+    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both))
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
 
 
-def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
     """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold graphs that it never runs."""
-    share, least = seen.get("compiled_share"), rule.min_compiled_share
+    share, least = evidence.get("compiled_share"), rule.min_compiled_share
     if least is None:
         return
     if not isinstance(share, (int, float)) or isinstance(share, bool):
@@ -99,8 +99,8 @@ def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: st
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    detail = seen.get("detail")
+def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+    detail = evidence.get("detail")
     programs = detail.get("xla_programs") if isinstance(detail, dict) else None
     if programs is None:
         if rule.xla_programs_counted:
@@ -118,9 +118,9 @@ def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str)
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+def _operators(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
     """Operators that ran by themselves: a switch of the framework may make a compiled function run operator by operator."""
-    detail = seen.get("detail")
+    detail = evidence.get("detail")
     operators = detail.get("operators") if isinstance(detail, dict) else None
     if rule.max_operators is None or operators is None:
         return
@@ -158,11 +158,11 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
 
 
 def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    seen, expected = _seen(test), subject.recorded("cell", "precision")
-    if seen is None or expected is None:
+    evidence, expected = _before_and_after(test), subject.recorded("cell", "precision")
+    if evidence is None or expected is None:
         yield "the worker left no evidence of it, or the record names no precision"
         return
-    for when, each in zip(("before", "after"), seen, strict=True):
+    for when, each in zip(("before", "after"), evidence, strict=True):
         if each.get("precision") != expected:
-            found = shorten(each.get("precision"))
-            yield Fault(f"{found} {when} the test; the cell says {shorten(expected)}", shorten(expected), found)
+            value = shorten(each.get("precision"))
+            yield Fault(f"{value} {when} the test; the cell says {shorten(expected)}", shorten(expected), value)

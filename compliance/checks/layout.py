@@ -23,7 +23,7 @@ _LABEL = re.compile(
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of one result folder's files and of its logs' wholeness."""
-    found = [
+    made = [
         judge("files-complete", _missing(subject), "all there, none empty", file=subject.place.name, fix=_ADD),
         judge(
             "no-other-files",
@@ -33,7 +33,7 @@ def checks(subject: Subject) -> list[Check]:
             fix="remove them: a submission holds nothing else",
         ),
     ]
-    return [*found, *(check for test in subject.tests for check in of_test(test, subject))]
+    return [*made, *(check for test in subject.tests for check in of_test(test, subject))]
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
@@ -147,12 +147,12 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
         return
-    found = test.summary.values
+    values = test.summary.values
     for label, key in {**subject.rules.summary_labels, **subject.rules.scenario_labels.get(subject.scenario, {})}.items():
-        if label not in found and key in test.detail.occurrences and _always(label, key):
+        if label not in values and key in test.detail.occurrences and _always(label, key):
             yield f"{label!r} is missing"
-        elif label in found and not _same(found[label], test.detail.get(key)):
-            stated, logged = shorten(found[label]), shorten(test.detail.get(key))
+        elif label in values and not _same(values[label], test.detail.get(key)):
+            stated, logged = shorten(values[label]), shorten(test.detail.get(key))
             yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
 
 

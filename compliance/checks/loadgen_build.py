@@ -51,26 +51,26 @@ def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     if detail.get("loadgen_git_status_message") != "":
         status = repr(str(detail.get("loadgen_git_status_message"))[:120])
         yield Fault(f"built from a changed source tree: {status}", "''", status, line=detail.line("loadgen_git_status_message"))
-    found, known = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
-    if not isinstance(found, dict) or not found:
+    hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
+    if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
     elif commit == rules.versions[version]:
-        sources = [path for path in known if path in found or (path.endswith((".cc", ".h")) and path not in _GENERATED)]
-        yield from (_sha1(test, version, path, known) for path in sorted(sources) if found.get(path) != known[path])
+        sources = [path for path in official if path in hashes or (path.endswith((".cc", ".h")) and path not in _GENERATED)]
+        yield from (_sha1(test, version, path, official) for path in sorted(sources) if hashes.get(path) != official[path])
 
 
 def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     """Another commit or other files than the wheel's. At the wheel's own commit a build from a checkout has more files."""
     version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
-    found = test.detail.get("loadgen_file_sha1")
-    if version not in rules.versions or not isinstance(found, dict):
+    hashes = test.detail.get("loadgen_file_sha1")
+    if version not in rules.versions or not isinstance(hashes, dict):
         return
-    official, known = rules.versions[version], rules.file_sha1[version]
+    official, official_hashes = rules.versions[version], rules.file_sha1[version]
     if commit != official:
         text = f"built from commit {shorten(commit)!r}; the official {version} is {official}"
         yield Fault(text, official, shorten(commit), line=test.detail.line("loadgen_version"))
-    paths = sorted({*found, *known} if commit != official else {*found} ^ {*known})
-    yield from (_sha1(test, version, path, known) for path in paths if found.get(path) != known.get(path))
+    paths = sorted({*hashes, *official_hashes} if commit != official else {*hashes} ^ {*official_hashes})
+    yield from (_sha1(test, version, path, official_hashes) for path in paths if hashes.get(path) != official_hashes.get(path))
 
 
 def _sha1(test: LoadGenRun, version: str, path: str, known: Mapping[str, str]) -> Fault:

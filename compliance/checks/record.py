@@ -36,7 +36,7 @@ def checks(subject: Subject) -> list[Check]:
     if subject.record is None:
         return [not_applicable(check_id, _UNREAD if subject.place.run else _NO_RECORD) for check_id in _IDS]
     system = subject.place.show(subject.place.submitter_folder / subject.rules.layout.system.format(system=subject.place.system))
-    found = [
+    rows = [
         ("system-of-the-record", [*_folders(subject), *_system(subject)], "the machine, SUT and submitter that were recorded", system),
         (
             "measurements-of-the-record",
@@ -51,7 +51,7 @@ def checks(subject: Subject) -> list[Check]:
             "",
         ),
     ]
-    return [judge(check_id, faults, good, file=file, fix=_MADE) for check_id, faults, good, file in found]
+    return [judge(check_id, faults, good, file=file, fix=_MADE) for check_id, faults, good, file in rows]
 
 
 def agreement(subject: Subject) -> Check:
@@ -159,19 +159,19 @@ def _system(subject: Subject) -> Iterator[Fault]:
 
 
 def _described(subject: Subject) -> dict[str, str]:
-    def told(key: str) -> Any:
+    def recorded(key: str) -> Any:
         return subject.recorded("machine", key)
 
-    gpu, memory = _gpu(subject), told("memory_bytes")
+    gpu, memory = _gpu(subject), recorded("memory_bytes")
     host = {
-        "host_processor_model_name": told("cpu"),
-        "host_processors_per_node": told("sockets"),
-        "host_processor_core_count": told("cores"),
-        "host_processor_vcpu_count": told("threads"),
-        "host_processor_caches": told("caches"),
+        "host_processor_model_name": recorded("cpu"),
+        "host_processors_per_node": recorded("sockets"),
+        "host_processor_core_count": recorded("cores"),
+        "host_processor_vcpu_count": recorded("threads"),
+        "host_processor_caches": recorded("caches"),
         "host_memory_capacity": _gib(memory, 1),
-        "host_storage_type": told("disk_kind"),
-        "operating_system": told("kernel") and f"{told('operating_system')}, {told('kernel')}",
+        "host_storage_type": recorded("disk_kind"),
+        "operating_system": recorded("kernel") and f"{recorded('operating_system')}, {recorded('kernel')}",
         "system_name": system_id(subject),
     }
     accelerator = {
@@ -233,37 +233,37 @@ def _result(subject: Subject) -> Iterator[Fault]:
     assert subject.place.run is not None
     path = subject.place.run / "result.json"
     if path.exists() or path.is_symlink():
-        found, why = files.attempt(files.json_object, path)
-        faults = [Fault(why)] if found is None else _contradictions(found, subject)
+        result, why = files.attempt(files.json_object, path)
+        faults = [Fault(why)] if result is None else _contradictions(result, subject)
         yield from (replace(fault, text=f"result.json: {fault.text}", file="result.json") for fault in faults)
 
 
-def _contradictions(found: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
+def _contradictions(result: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
     for key in ("cell", "mode", "round"):
-        if found.get(key) != subject.recorded(key):
-            yield mismatch(key, repr(found.get(key)), repr(subject.recorded(key)), "record.json has")
+        if result.get(key) != subject.recorded(key):
+            yield mismatch(key, repr(result.get(key)), repr(subject.recorded(key)), "record.json has")
     detail = subject.performance.detail
-    verdict, stated = shorten(detail.get("result_validity")), found.get("loadgen")
+    verdict, stated = shorten(detail.get("result_validity")), result.get("loadgen")
     if stated is not None and shorten(stated).partition(":")[0] != verdict:
         yield mismatch("loadgen", repr(stated), verdict, "the log says")
-    told = found.get("metric")
-    metric: Mapping[str, Any] = told if isinstance(told, dict) else {}
+    stated_metric = result.get("metric")
+    metric: Mapping[str, Any] = stated_metric if isinstance(stated_metric, dict) else {}
     name, keys = _FIGURES.get(subject.place.scenario, ("", {}))
     expected = next((value * unit for key, unit in keys.items() if (value := detail.number(key))), None)
     value = metric.get("value")
     same = isinstance(value, int | float) and expected is not None and math.isclose(value, expected, rel_tol=1e-6)
     if expected is not None and (metric.get("name") != name or not same):
         yield mismatch("metric", f"{metric.get('name')} {value}", f"{name} {expected:g}", "the log has")
-    yield from _figures_of(found, subject)
-    judged, passed = found.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
+    yield from _result_figures(result, subject)
+    judged, passed = result.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
     if isinstance(judged, dict) and judged.get("passed") is True and '"passed": true' not in passed:
         yield mismatch("accuracy.passed", True, shorten(passed), "accuracy.txt says")
 
 
-def _figures_of(found: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
+def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
     """Other figures of result.json that are not those of the log or of the performance test's worker."""
     detail, outcome = subject.performance.detail, subject.performance.outcome or {}
-    stated = found.get("metrics")
+    stated = result.get("metrics")
     metrics: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
     rate = detail.number("result_samples_per_second") or detail.number("result_qps_without_loadgen_overhead")
     expected: dict[str, float | None] = {"samples_per_second": rate}
@@ -276,21 +276,21 @@ def _figures_of(found: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
         latencies["latency_mean_ms"] = "result_mean_latency_ns"
         expected |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := detail.number(key)) is not None}
     for name, value in expected.items():
-        told = metrics.get(name)
-        if value is not None and not (isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-6)):
-            yield mismatch(f"metrics.{name}", told, f"{value:g}", "the log makes it")
-    told = found.get("measured")
-    work: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        stated_value = metrics.get(name)
+        if value is not None and not (isinstance(stated_value, int | float) and math.isclose(stated_value, value, rel_tol=1e-6)):
+            yield mismatch(f"metrics.{name}", stated_value, f"{value:g}", "the log makes it")
+    stated_value = result.get("measured")
+    work: Mapping[str, Any] = stated_value if isinstance(stated_value, dict) else {}
     for name, value in (("samples", samples), ("batches", batches)):
         if value is not None and work.get(name) != value:
             yield mismatch(f"measured.{name}", work.get(name), value, "the log makes it")
-    evidence = found.get("evidence")
+    evidence = result.get("evidence")
     seen = {
         "evidence.after": (evidence.get("after") if isinstance(evidence, dict) else None, outcome.get("evidence_after") or {}),
-        "peak_host_bytes": (found.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
-        "energy": (found.get("energy"), outcome.get("energy") or {}),
-        "disturbance": (found.get("disturbance"), outcome.get("disturbance") or {}),
+        "peak_host_bytes": (result.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
+        "energy": (result.get("energy"), outcome.get("energy") or {}),
+        "disturbance": (result.get("disturbance"), outcome.get("disturbance") or {}),
     }
-    for name, (told, saw) in seen.items():
-        if told != saw:
-            yield mismatch(name, told, saw, "raw/performance/outcome.json has")
+    for name, (stated_value, worker_value) in seen.items():
+        if stated_value != worker_value:
+            yield mismatch(name, stated_value, worker_value, "raw/performance/outcome.json has")

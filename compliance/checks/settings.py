@@ -141,12 +141,12 @@ def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault
             continue  # the user.conf of a bare submission is the performance test's
         if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and (key != "use_token_latencies" or entry[1] != 1):
             continue  # it is logged only with token latencies
-        found, number = test.detail.get(logged_as), test.detail.number(logged_as)
-        number = float(found) if isinstance(found, bool) else number
+        logged, number = test.detail.get(logged_as), test.detail.number(logged_as)
+        number = float(logged) if isinstance(logged, bool) else number
         if number is None or not close(number, entry[1] * rule.factor, DIGITS):
             expected = f"{entry[1] * rule.factor:.10g}"
-            text = f"user.conf says {shorten(entry[0])} = {entry[1]:g}, {logged_as} is {shorten(found)}"
-            yield Fault(text, expected, shorten(found), line=test.detail.line(logged_as))
+            text = f"user.conf says {shorten(entry[0])} = {entry[1]:g}, {logged_as} is {shorten(logged)}"
+            yield Fault(text, expected, shorten(logged), line=test.detail.line(logged_as))
 
 
 def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
@@ -244,7 +244,7 @@ def of_the_round(subject: Subject) -> list[Check]:
     per_query = detail.number("effective_samples_per_query")
     if rules.counts == "queries" and per_query != rules.samples_per_query and subject.place.division != "open":
         few.append(_asked(f"{per_query} samples a query", str(rules.samples_per_query), detail.line("effective_samples_per_query")))
-    found = [
+    made = [
         judge("minimum-duration-setting", short, f"{duration} ms", **where),
         judge("least-count", few, f"{count} {rules.counts}", **where),
     ]
@@ -253,8 +253,8 @@ def of_the_round(subject: Subject) -> list[Check]:
         key = "effective_sample_concatenate_permutation"
         text = f"off; {subject.official} wants every sample equally often"
         unequal = [] if detail.get(key) is True else [Fault(text, "True", shorten(detail.get(key)), line=detail.line(key))]
-        found.append(judge("equal-issue", unequal, "every sample equally often", **where))
-    return found
+        made.append(judge("equal-issue", unequal, "every sample equally often", **where))
+    return made
 
 
 def _asked(found: str, least: str, line: int | None) -> Fault:

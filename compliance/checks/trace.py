@@ -94,9 +94,9 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
     yield from _RATES[scenario](trace, detail)
 
 
-def _of_queries(trace: Trace, each: int) -> np.ndarray:
+def _of_queries(trace: Trace, per_query: int) -> np.ndarray:
     """The latency of each of MultiStream's queries, int64 [queries]: that of its slowest sample, because all are issued at once."""
-    return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), each))
+    return np.maximum.reduceat(trace.latency_ns, np.arange(0, len(trace.latency_ns), per_query))
 
 
 def _latency_faults(latency: LatencyKeys, ascending: np.ndarray) -> dict[str, int]:
@@ -115,8 +115,8 @@ def _sum(values: np.ndarray) -> int:
 
 
 def _between(detail: Detail, key: str, least: float, most: float) -> Faults:
-    found = detail.number(key) or 0
-    if not least * (1 - DIGITS) <= found <= most * (1 + DIGITS):
+    value = detail.number(key) or 0
+    if not least * (1 - DIGITS) <= value <= most * (1 + DIGITS):
         yield mismatch(key, detail.get(key), f"{most:.6g}", "the trace makes", line=detail.line(key))
 
 
@@ -201,19 +201,19 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     """Queries of Server that were not due when the seed says, issued out of order, or answered before they were issued."""
     detail, rate = subject.performance.detail, requested_value(subject, "target_qps")
     due = schedule.due(detail, rate[0]) if rate else None
-    found = trace.start_ns - trace.start_ns[0]
+    starts = trace.start_ns - trace.start_ns[0]
     if rate is None or due is None:
         yield "the rate or the schedule's settings are missing, or they make too many queries to tell when each is due"
-    elif len(found) >= len(due):
-        yield Fault(f"the trace shows {len(found)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(found)))
+    elif len(starts) >= len(due):
+        yield Fault(f"the trace shows {len(starts)} queries and {len(due) - 1} are due", str(len(due) - 1), str(len(starts)))
     else:
         # Another implementation of the logarithm may round the last bit otherwise: a nanosecond.
-        allowed = 1 if rate[1] else 1 + np.diff(due[: len(found)]) * DIGITS
-        odd = np.flatnonzero(np.abs(np.diff(found) - np.diff(due[: len(found)])) > allowed)
+        allowed = 1 if rate[1] else 1 + np.diff(due[: len(starts)]) * DIGITS
+        odd = np.flatnonzero(np.abs(np.diff(starts) - np.diff(due[: len(starts)])) > allowed)
         if odd.size:
             at = int(odd[0]) + 1
-            text = f"query {at} is due {found[at] - found[at - 1]} ns after the one before it; the seed makes it {due[at] - due[at - 1]}"
-            yield Fault(text, str(due[at] - due[at - 1]), str(found[at] - found[at - 1]))
+            text = f"query {at} is due {starts[at] - starts[at - 1]} ns after the one before it; the seed makes it {due[at] - due[at - 1]}"
+            yield Fault(text, str(due[at] - due[at - 1]), str(starts[at] - starts[at - 1]))
     if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:
         yield f"query {int(hasty[0])} was answered before it was issued"
     issued = trace.start_ns + trace.delay_ns

@@ -31,7 +31,7 @@ _WORDS = {
 }
 
 
-def render(directory: str, level: str, found: Audit, when: datetime) -> str:
+def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
     """The page of an audit, as HTML.
 
     Args:
@@ -41,15 +41,15 @@ def render(directory: str, level: str, found: Audit, when: datetime) -> str:
 
     Raises ValueError for a level there is not.
     """
-    asked = found.checks_for(level)
-    eligibility = [c for c in asked if c.id == _ELIGIBILITY]
-    by = {verdict: [c for c in asked if c.verdict is verdict and c not in eligibility] for verdict in Verdict}
-    title = found.sentence(level)
+    checks = audit.checks_for(level)
+    eligibility = [c for c in checks if c.id == _ELIGIBILITY]
+    by = {verdict: [c for c in checks if c.verdict is verdict and c not in eligibility] for verdict in Verdict}
+    title = audit.sentence(level)
     parts = [
         f"<h1>{_text(title[0].upper() + title[1:])}</h1>",
-        _about(directory, level, found, when),
-        _levels(found),
-        *_places(asked),
+        _about(directory, level, audit, when),
+        _levels(audit),
+        *_places(checks),
         *_eligibility(eligibility),
         *_cards(Verdict.FAIL, by[Verdict.FAIL]),
         *_cards(Verdict.MANUAL, by[Verdict.MANUAL]),
@@ -76,10 +76,10 @@ def _text(value: object) -> str:
     return html.escape(escape(str(value)))
 
 
-def _about(directory: str, level: str, found: Audit, when: datetime) -> str:
-    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.checks_for(level)))
-    results = [("result", line.sentence) for line in found.results[:_MOST_CARDS]]
-    rows = [("directory", directory), *results, ("round", found.round), ("level asked", level), ("checks", counts)]
+def _about(directory: str, level: str, audit: Audit, when: datetime) -> str:
+    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(audit.checks_for(level)))
+    results = [("result", line.sentence) for line in audit.results[:_MOST_CARDS]]
+    rows = [("directory", directory), *results, ("round", audit.round), ("level asked", level), ("checks", counts)]
     return _list((name, _text(value)) for name, value in [*rows, ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip())])
 
 
@@ -99,10 +99,10 @@ def _levels(audit: Audit) -> str:
     for level in LEVELS:
         failed = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
         of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
-        word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
+        word, css_class = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
         count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
         why = count + (f", of this level itself: {_some(of_level)}" if of_level and level != LEVELS[0] else "")
-        rows.append(f'<tr><td class="level">{level}</td><td class="verdict {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
+        rows.append(f'<tr><td class="level">{level}</td><td class="verdict {css_class}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 
 
@@ -110,21 +110,21 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _places(asked: Sequence[Check]) -> Iterator[str]:
+def _places(checks: Sequence[Check]) -> Iterator[str]:
     """A table of the places, where there are several: how many checks of each end how."""
-    places = list(dict.fromkeys(c.place for c in asked if c.place))
+    places = list(dict.fromkeys(c.place for c in checks if c.place))
     if not places:
         return
     heads = "".join(f'<th class="number">{verdict.value}</th>' for verdict in Verdict)
     yield f"<h2>Scenarios and submitters</h2>\n<table><tr><th>folder</th>{heads}</tr>"
     for place in places[:_MOST_CARDS]:
-        counts = _counts(c for c in asked if c.place == place)
-        cells = "".join(f'<td class="number{f" {_mark(o)}" if n else ""}">{n}</td>' for o, n in counts)
+        counts = _counts(c for c in checks if c.place == place)
+        cells = "".join(f'<td class="number{f" {_css_class(o)}" if n else ""}">{n}</td>' for o, n in counts)
         yield f"<tr><td><code>{_text(place)}</code></td>{cells}</tr>"
     yield "</table>"
 
 
-def _mark(verdict: Verdict) -> str:
+def _css_class(verdict: Verdict) -> str:
     return verdict.name  # a class in page.css
 
 
@@ -162,7 +162,7 @@ def _anchor(check: Check) -> str:
 
 
 def _card(check: Check) -> str:
-    mark = _mark(check.verdict)
+    css_class = _css_class(check.verdict)
     rows = [
         ("what to do", check.fix),
         ("file", "" if check.faults else check.file),  # each fault names its own
@@ -171,8 +171,8 @@ def _card(check: Check) -> str:
         ("level", check.level),
     ]
     return (
-        f'<section class="card {mark}" id="{_anchor(check)}">'
-        f'<h4><span class="verdict {mark}">{check.verdict.value}</span> {_text(check.name)}</h4>'
+        f'<section class="card {css_class}" id="{_anchor(check)}">'
+        f'<h4><span class="verdict {css_class}">{check.verdict.value}</span> {_text(check.name)}</h4>'
         + (_faults(check) or f"<p>{_text(check.detail)}</p>")
         + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
         + "</section>"
@@ -185,17 +185,17 @@ def _faults(check: Check) -> str:
         return ""
     left = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
     if not any(fault.expected or fault.found for fault in check.faults):
-        return "".join(f"<p>{_said(fault)}</p>" for fault in check.faults) + left
+        return "".join(f"<p>{_sentence(fault)}</p>" for fault in check.faults) + left
     head = "<tr><th>what</th><th>expected</th><th>found</th></tr>"
     return f'<div class="scroll"><table class="faults">{head}{"".join(map(_fault, check.faults))}</table></div>{left}'
 
 
 def _fault(fault: Fault) -> str:
     values = "".join(f'<td class="value" data-name="{name}">{_text(getattr(fault, name))}</td>' for name in ("expected", "found"))
-    return f"<tr><td>{_said(fault)}</td>{values}</tr>"
+    return f"<tr><td>{_sentence(fault)}</td>{values}</tr>"
 
 
-def _said(fault: Fault) -> str:
+def _sentence(fault: Fault) -> str:
     """A fault's sentence, and below it the file and line."""
     where = f"{fault.file}:{fault.line}" if fault.line else fault.file
     return _text(fault.text) + (f'<br><code class="soft">{_text(where)}</code>' if where else "")
