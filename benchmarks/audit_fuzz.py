@@ -170,7 +170,7 @@ def _too_slow(*_: object) -> None:
 def _audited(run: Path, round: str | None) -> Audit:
     signal.setitimer(signal.ITIMER_PROF, _MOST_S)
     try:
-        return audit.examine(run, round)
+        return audit.audit(run, round)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -193,10 +193,10 @@ def broken(run: Path, round: str | None, again: bool) -> Iterator[str]:
 def _unclean(found: Audit) -> Iterator[str]:
     for check in found.checks:
         line = check.line()
-        if "audit of " in check.name or "MemoryError" in line or "Unable to allocate" in line:
+        if check.id.startswith("audit-of-") or "MemoryError" in line or "Unable to allocate" in line:
             yield line
         if not line.isprintable() or len(line) > _LONGEST_LINE:
-            yield f"{check.name}: a line of {len(line)} characters, {'' if line.isprintable() else 'not '}printable"
+            yield f"{check.key}: a line of {len(line)} characters, {'' if line.isprintable() else 'not '}printable"
     told = found.as_json("x", "submission")
     try:
         if strict_json.parse(json.dumps(told, ensure_ascii=False)) != told:
@@ -236,7 +236,7 @@ def _opened(run: Path) -> list[Path]:
     """The files that an audit of `run` opens, but for those it only compares with the submitted ones."""
     found: set[Path] = set()
     sys.addaudithook(lambda event, args: found.add(Path(args[0])) if event == "open" and isinstance(args[0], str | Path) else None)
-    audit.every(run)
+    audit.audit(run)
     compared = {path for name in (_DETAIL, "mlperf_log_summary.txt") for path in run.glob(f"raw/*/{name}")}
     return sorted(path for path in found - compared if path.is_relative_to(run) and path.is_file())
 

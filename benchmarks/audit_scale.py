@@ -30,25 +30,25 @@ _GOAL_S, _GOAL_MB = 10.0, 300.0
 _TREE = Path("open/nobody/results/a-machine/bert-tiny/Offline")
 # The checks that read every sample: each must pass, or it may have ended early.
 _HEAVY = (
-    "performance sample set",
-    "accuracy sample set",
-    "performance loaded set",
-    "accuracy loaded set",
-    "trace samples",
-    "trace figures",
-    "trace times",
-    "performance order",
-    "accuracy hash",
-    "accuracy log",
-    "accuracy order",
-    "accuracy score",
+    "performance-sample-set",
+    "accuracy-sample-set",
+    "performance-loaded-set",
+    "accuracy-loaded-set",
+    "trace-samples",
+    "trace-figures",
+    "trace-times",
+    "performance-order",
+    "accuracy-hash",
+    "accuracy-log",
+    "accuracy-order",
+    "accuracy-score",
     "trace",
 )
 _AUDIT = """
 import json, sys
 from pathlib import Path
 from compliance import audit
-print(json.dumps({c.name: [c.outcome, c.detail] for c in audit.every(Path(sys.argv[1]))}))
+print(json.dumps({c.key: [c.verdict, c.detail] for c in audit.audit(Path(sys.argv[1])).checks}))
 """
 
 

@@ -1,1 +1,1 @@
-"""Reads a directory of results and says what holds. Files only: nothing of harness, scenarios, sut, nor any framework."""
+"""The auditor: reads a directory of results and says which rules it keeps. It imports nothing of harness, scenarios or sut."""

@@ -1,4 +1,4 @@
-"""Every family of checks, in the order a report has them."""
+"""The list of all families of checks, in the order a report has them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from compliance.checks import (
     sample_order,
     settings,
     trace,
-    user_conf,
     validity,
 )
 from compliance.findings.check import Check
@@ -32,12 +31,12 @@ from compliance.subject import Subject
 
 @dataclass(frozen=True)
 class Family:
-    """What is judged together: where one check breaks off, those of its family are left out, and those of the others are not.
+    """Checks that are made together: where one of them breaks off, this family is left out and the others are not.
 
     Attributes:
-        name: as the report calls it where it broke off.
-        find: the checks of one subject.
-        of_logs: whether each check would only say, where there is no detail log, that it is missing.
+        name: the check `audit-of-<name>` says that it broke off.
+        find: the function that makes the checks of one result folder.
+        of_logs: whether the checks need a detail log: without one, each would only say that it is missing.
     """
 
     name: str
@@ -45,42 +44,42 @@ class Family:
     of_logs: bool = False
 
 
-def _settings(s: Subject) -> list[Check]:
-    found: list[Check] = []
-    for test in s.tests:
-        found += [*settings.of_test(test, s), effective_settings.check(test, s), settings.sample_set(test, s)]
-    return [*found, user_conf.check(s), *settings.of_the_round(s)]
+def _settings(subject: Subject) -> list[Check]:
+    made: list[Check] = []
+    for test in subject.tests:
+        made += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+    return [*made, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
-def _figures(s: Subject) -> list[Check]:
+def _figures(subject: Subject) -> list[Check]:
     return [
-        *validity.errors(s),
-        *latencies.checks(s),
-        validity.parts(s),
-        duration.performance(s),
-        early_stopping.check(s),
-        duration.accuracy(s),
-        validity.verdict(s),
-        duration.measured(s),
+        *validity.errors(subject),
+        *latencies.checks(subject),
+        validity.parts(subject),
+        duration.performance(subject),
+        early_stopping.check(subject),
+        duration.accuracy(subject),
+        validity.verdict(subject),
+        duration.measured(subject),
     ]
 
 
-def _recomputed(s: Subject) -> list[Check]:
-    return [*sample_order.loaded_sets(s), *trace.checks(s), sample_order.performance(s)]
+def _recomputed(subject: Subject) -> list[Check]:
+    return [*sample_order.loaded_sets(subject), *trace.checks(subject), sample_order.performance(subject)]
 
 
-def _provenance(s: Subject) -> list[Check]:
+def _provenance(subject: Subject) -> list[Check]:
     return [
-        *loadgen_build.checks(s),
-        dates_and_digests.dates(s),
-        record.agreement(s),
-        *dates_and_digests.digests(s),
-        *record.checks(s),
+        *loadgen_build.checks(subject),
+        dates_and_digests.dates(subject),
+        record.agreement(subject),
+        *dates_and_digests.digests(subject),
+        *record.checks(subject),
     ]
 
 
-def _metadata(s: Subject) -> list[Check]:
-    return [*metadata.checks(s), benchmark.eligibility(s)]
+def _metadata(subject: Subject) -> list[Check]:
+    return [*metadata.checks(subject), benchmark.eligibility(subject)]
 
 
 FAMILIES = (
@@ -95,5 +94,5 @@ FAMILIES = (
     Family("evidence", evidence.checks),
     Family("metadata", _metadata),
     Family("official", benchmark.checks, of_logs=True),
-    Family("compliance_tests", compliance_tests.checks, of_logs=True),
+    Family("compliance-tests", compliance_tests.checks, of_logs=True),
 )

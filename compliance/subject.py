@@ -1,4 +1,4 @@
-"""What lies where: the scenarios of a submission tree or a run directory, and everything read from one of them, once."""
+"""What one result folder holds, read once; and where the result folders of a tree or a run directory are."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 
 @dataclass(frozen=True)
-class Place:
-    """One scenario's folder.
+class ResultFolder:
+    """Where the results of one scenario are.
 
     Attributes:
-        root: the audited directory, which names in findings are relative to.
+        root: the audited directory; findings name files relative to it.
+        division, system, benchmark: the names of the folders above it.
         submitter_folder: <division>/<submitter>.
-        run: the run directory around it, with record.json and raw/; None: a bare submission.
+        scenario: the name of its own folder, in the letter case of the rules.
+        folder: results/<system>/<benchmark>/<scenario>.
+        run: the run directory around the tree, with record.json and raw/; None: a bare submission.
         measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
         compliance: the folder of its compliance tests.
     """
@@ -47,24 +50,31 @@ class Place:
 
     @property
     def name(self) -> str:
+        """The folder's path, as findings name it."""
         return self.show(self.folder)
 
     def show(self, path: Path) -> str:
+        """A path as findings name it: relative to the audited directory."""
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
 
     def raw(self, test: str) -> Path | None:
+        """The folder of a test's raw logs in the run directory; None: there is no run directory."""
         return self.run and self.run / "raw" / test
 
 
 @dataclass(frozen=True)
-class Test:
-    """One LoadGen test. What could not be read is empty, and `problems` of it (or `faults` by file name) says why.
+class LoadGenRun:
+    """One LoadGen test: performance, accuracy or a compliance test.
+
+    What could not be read is empty or None. Its `problems` say why, or `faults`.
 
     Attributes:
-        folder: in the submission tree.
-        detail, summary: of the tree.
-        user_conf: the one this test ran with: raw/<test>/user.conf, else the tree's.
-        outcome, job: raw/<test>/outcome.json and job.json; None without a run directory, or unreadable.
+        name: `performance`, `accuracy`, `TEST01`, ….
+        folder: its folder in the submission tree.
+        detail, summary: its logs in that folder.
+        user_conf: the text of the user.conf it ran with: raw/<test>/user.conf, else the tree's.
+        outcome, job: raw/<test>/outcome.json and job.json; None without a run directory.
+        faults: file name → why it could not be read.
     """
 
     name: str
@@ -76,22 +86,32 @@ class Test:
     job: dict[str, Any] | None
     faults: dict[str, str]
 
+    @property
+    def slug(self) -> str:
+        """The name as ids of checks have it: `performance`, `test01`."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True)
 class Subject:
-    """Everything the checks of one scenario need.
+    """Everything the checks of one result folder need; None: it is not there, or `faults` says why it could not be read.
 
     Attributes:
-        trace: of the performance test; None: none was written, or `faults` says why it could not be read.
-        trace_file: where it lies, or would.
-        compliance: the compliance tests that stand in the tree or in raw/, by name.
+        rules: the round's rules for the benchmark the folder is named for.
+        performance, accuracy: its two tests.
+        record: record.json of the run directory.
+        system, measurements, mapping: the tree's system description, measurements.json and model_mapping.json.
+        accuracy_text: accuracy.txt.
+        trace: the trace of the performance test.
+        trace_file: where that is, or would be.
+        compliance: the compliance tests in the tree or in raw/, by name.
         faults: file name → why it could not be read.
     """
 
-    place: Place
+    place: ResultFolder
     rules: Rules
-    performance: Test
-    accuracy: Test
+    performance: LoadGenRun
+    accuracy: LoadGenRun
     record: dict[str, Any] | None
     system: dict[str, Any] | None
     measurements: dict[str, Any] | None
@@ -99,49 +119,54 @@ class Subject:
     accuracy_text: str | None
     trace: traces.Trace | None
     trace_file: str
-    compliance: dict[str, Test]
+    compliance: dict[str, LoadGenRun]
     faults: dict[str, str]
 
     @property
-    def tests(self) -> tuple[Test, Test]:
+    def tests(self) -> tuple[LoadGenRun, LoadGenRun]:
+        """The performance and the accuracy test."""
         return self.performance, self.accuracy
 
     @property
     def official(self) -> str | None:
-        """The official benchmark this one is, or in the open division is mapped to."""
+        """The official benchmark this one is, or in the open division is mapped to; a name that means none stays itself."""
         target = self.rules.official(self.place.benchmark, (self.mapping or {}) if self.place.division == "open" else {})
         return target if isinstance(target, str) else None
 
     @property
     def scenario(self) -> str:
-        """LoadGen's, by whose rules the logs are judged: Interactive is Server, and an edge system may infer (checks.settings)."""
-        own, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
-        return logged if logged in own.inferred_from and self.on_edge else own.logged_as
+        """The scenario by whose rules the logs are judged, which is one of LoadGen's four.
+
+        Interactive is logged as Server. An edge system may infer a scenario from another one's logs (checks.settings).
+        """
+        folder, logged = self.rules.scenarios[self.place.scenario], self.performance.detail.get("effective_scenario")
+        return logged if logged in folder.inferred_from and self.on_edge else folder.logged_as
 
     @property
     def on_edge(self) -> bool:
+        """Whether the system description says that this is an edge system."""
         return "edge" in str((self.system or {}).get("system_type")).lower()
 
     @property
     def no_reference(self) -> bool:
-        """record.json says that none could be made, and why."""
+        """Whether record.json says that no reference could be made, and why."""
         return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
     @property
     def no_trace(self) -> str:
-        """Why there is no trace to look at."""
+        """The sentence that says why there is no trace to look at."""
         return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
 
     def recorded(self, *keys: str) -> Any:
-        """A value of record.json, None where it is not there."""
+        """The value of record.json under these keys, one inside the other; None where it is not there."""
         value: Any = self.record
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
 
-def places(directory: Path, rules: Rules) -> list[Place]:
-    """The scenarios of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
+def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
+    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
     if directory.name in rules.layout.divisions and not _divisions(directory, rules):
         divisions, around = [directory], directory.parent
     else:
@@ -154,8 +179,8 @@ def _divisions(directory: Path, rules: Rules) -> list[Path]:
     return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
 
 
-def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[Place]:
-    """A scenario is a folder three below results/; names compare without case, as the official checker does."""
+def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
+    """The result folders of a division: those three below results/. Letter case does not matter, as in the official checker."""
     known = {name.lower(): name for name in rules.scenarios}
     for submitter in folders(division):
         for system in folders(submitter / "results"):
@@ -164,17 +189,19 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
                     scenario = known.get(folder.name.lower(), folder.name)
                     where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
                     measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
-                    yield Place(
+                    yield ResultFolder(
                         root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
                     )
 
 
 def folders(path: Path) -> list[Path]:
+    """The folders in a folder, in order; none if it cannot be listed."""
     listed, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
     return listed or []
 
 
-def read(place: Place, rules: Rules) -> Subject:
+def read(place: ResultFolder, rules: Rules) -> Subject:
+    """Reads one result folder. What cannot be read is noted in `faults`; nothing is raised for it."""
     faults: dict[str, str] = {}
     rules = rules.of(place.benchmark)
 
@@ -206,47 +233,53 @@ def read(place: Place, rules: Rules) -> Subject:
     )
 
 
-def stated(conf: Conf, key: str, s: Subject) -> tuple[str, float] | None:
-    """What LoadGen looks up; in a submission the model's name may have been another than the folder's."""
+def conf_entry(conf: Conf, key: str, subject: Subject) -> tuple[str, float] | None:
+    """(the whole key, the value) that LoadGen finds in user.conf for a setting; None: none.
+
+    In a bare submission the model's name may have been another than the folder's: one that all lines share counts.
+    """
     models = conf.models()
-    model = s.place.benchmark if s.place.benchmark in models or len(models) != 1 or s.place.run else next(iter(models))
-    return conf.look_up(model, s.scenario, key)
+    model = subject.place.benchmark if subject.place.benchmark in models or len(models) != 1 or subject.place.run else next(iter(models))
+    return conf.look_up(model, subject.scenario, key)
 
 
-def asked(s: Subject, key: str) -> tuple[float, bool] | None:
-    """(what the performance test was asked for, whether that is all its digits): the log has six of them, user.conf all. None: missing."""
-    rule = s.rules.user_conf[key]
-    logged = s.performance.detail.number(rule.logged_as(s.scenario) or "")
+def requested_value(subject: Subject, key: str) -> tuple[float, bool] | None:
+    """(the value of a setting the performance test was asked for, whether all its digits are known); None: it is not logged.
+
+    The log has six digits. user.conf has all, and its value counts where it agrees with the log.
+    """
+    rule = subject.rules.user_conf[key]
+    logged = subject.performance.detail.number(rule.logged_as(subject.scenario) or "")
     if logged is None or not 0 < logged < 1e18:
         return None
-    found = stated(parse(s.performance.user_conf or ""), key, s)
-    if found is not None and close(found[1] * rule.factor, logged, DIGITS):
-        return found[1] * rule.factor, True
+    entry = conf_entry(parse(subject.performance.user_conf or ""), key, subject)
+    if entry is not None and close(entry[1] * rule.factor, logged, DIGITS):
+        return entry[1] * rule.factor, True
     return logged, float(f"{logged:.5g}") == logged
 
 
-def _compliance(place: Place, rules: Rules) -> Iterator[tuple[str, Test]]:
-    """The logs are those of the submission, whose raw/ must have the same."""
+def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGenRun]]:
+    """(name, test) of each compliance test in the tree or in raw/. The logs read are the tree's; a check compares them with raw/."""
     for name in rules.compliance_tests:
         folder, raw = place.compliance / name, place.raw(name)
         if folder.exists() or (raw and raw.exists()):
             yield name, _test(name, folder / rules.layout.performance, place, rules)
 
 
-def measurements_file(place: Place, rules: Rules) -> Path:
-    """The one there is; where there is none, where it would be."""
+def measurements_file(place: ResultFolder, rules: Rules) -> Path:
+    """The measurements file of a result folder; where there is none, the path it would have."""
     pattern = rules.layout.measurements_file
-    found, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
-    return found[0] if found else place.measurements / pattern.replace("*", place.system)
+    matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
+    return matches[0] if matches else place.measurements / pattern.replace("*", place.system)
 
 
-def _trace_path(place: Place, rules: Rules) -> Path:
-    """LoadGen makes an empty one where it is told to write none."""
+def _trace_path(place: ResultFolder, rules: Rules) -> Path:
+    """Where the performance test's trace is. LoadGen makes an empty one where it is told to write none."""
     raw = place.raw("performance")
     return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
 
 
-def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
+def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGenRun:
     faults: dict[str, str] = {}
     detail, fault = files.attempt(logs.read_detail, folder / "mlperf_log_detail.txt")
     summary, summary_fault = files.attempt(logs.read_summary, folder / "mlperf_log_summary.txt")
@@ -256,7 +289,7 @@ def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
     if raw:
         outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
         job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
-    return Test(
+    return LoadGenRun(
         name,
         folder,
         _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
@@ -269,6 +302,6 @@ def _test(name: str, folder: Path, place: Place, rules: Rules) -> Test:
 
 
 def _completed(detail: logs.Detail, rules: Rules) -> logs.Detail:
-    """With what this round's LoadGen leaves unsaid."""
+    """The detail log with the keys that this round's LoadGen does not log."""
     unsaid = {key: detail.get(means) if isinstance(means, str) else means for key, means in rules.unlogged.items()}
     return replace(detail, values={**unsaid, **detail.values})

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from compliance.findings.check import Check, Outcome, plain
+from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
 from harness.cell import Result, Status
 from scenarios.table import SCENARIOS
@@ -25,10 +25,10 @@ _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
     "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
 }
-_TOLD = ("same_class_fraction", "equal_fraction", "judged_fraction", "regret")
-_COLOURS = {Status.OK: "green", Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.MANUAL: "yellow", Outcome.NA: "dim"}
+_TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap")
+_COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
-_ORDER = (Outcome.PASS, Outcome.NA, Outcome.MANUAL, Outcome.FAIL)
+_ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
 
 
 class Terminal:
@@ -207,27 +207,27 @@ def duration(seconds: float) -> str:
 def checks(found: Iterable[Check], quiet: bool) -> None:
     """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
     console, place = Console(highlight=False, soft_wrap=True), ""
-    ordered = sorted(found, key=lambda check: _ORDER.index(check.outcome))
+    ordered = sorted(found, key=lambda check: _ORDER.index(check.verdict))
     for check in ordered:
-        if quiet and check.outcome not in (Outcome.FAIL, Outcome.MANUAL):
+        if quiet and check.verdict not in (Verdict.FAIL, Verdict.MANUAL):
             continue
         if check.place != place:
             place = check.place
-            console.print(Text(plain(place), style="bold"))
-        console.print(Text(replace(check, name=check.own_name).line(), style=_COLOURS[check.outcome]))
-        if check.outcome is Outcome.FAIL and check.fix:
+            console.print(Text(escape(place), style="bold"))
+        console.print(Text(replace(check, place="").line(), style=_COLOURS[check.verdict]))
+        if check.verdict is Verdict.FAIL and check.fix:
             console.print(Text(f"       {check.fix}"))
-    counts = [(sum(check.outcome is outcome for check in ordered), outcome) for outcome in Outcome]
-    console.print(Text(", ".join(f"{n} {outcome.value}" for n, outcome in counts), style="bold"))
+    counts = [(sum(check.verdict is verdict for check in ordered), verdict) for verdict in Verdict]
+    console.print(Text(", ".join(f"{n} {verdict.value}" for n, verdict in counts), style="bold"))
 
 
 def audited(found: Audit, level: str, quiet: bool) -> None:
     """The findings, what was claimed, and whether the level holds."""
-    checks(found.asked(level), quiet)
+    checks(found.checks_for(level), quiet)
     console = Console(highlight=False, soft_wrap=True)
-    for claim in found.claims if not quiet else ():
-        console.print(Text(plain(claim.sentence)))
-    console.print(Text(found.verdict(level), style="bold"))
+    for result in found.results if not quiet else ():
+        console.print(Text(escape(result.sentence)))
+    console.print(Text(found.sentence(level), style="bold"))
 
 
 def advice(check: Check) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit, logs, rules
-from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from compliance.scoring import accuracy
 from harness.cell import Cell, Metric, Result, Status
@@ -29,8 +28,13 @@ _LATENCIES = {
 _TOKEN_BYTES = 4
 # Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
 _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
-# Last word of a check's name → the cause it makes a measurement invalid for; any other failed check is cause "audit".
-_CAUSES = {"precision": "precision", "evidence": "evidence", "score": "accuracy"}
+# Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
+# failed check is cause "audit".
+_CAUSES = {
+    "precision": ("performance-precision", "accuracy-precision"),
+    "evidence": ("performance-evidence", "accuracy-evidence"),
+    "accuracy": ("accuracy-score",),
+}
 
 
 def derive(directory: Path, score: submission.Score | None = None) -> Result:
@@ -74,8 +78,8 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any], score: submission.Score) -> Result:
     figures = _figures(directory, record, outcomes["performance"])
     disturbed, notes = _disturbed(figures["disturbance"])
-    every = audit.every(directory, record["round"])
-    checks = verdict.of_level(every, record["mode"])
+    audited = audit.audit(directory, record["round"])
+    checks = audited.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
     warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"]), *notes]
@@ -87,8 +91,8 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         cause=cause,
         reason=reason,
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=verdict.levels_held(every),
-        audit={o.value: sum(c.outcome is o for c in checks) for o in Outcome},
+        levels=audited.levels,
+        audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
         ranked=not unranked,
         unranked=tuple(unranked),
         warnings=tuple(warnings),
@@ -131,12 +135,12 @@ def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first thing that is wrong, or (None, "")."""
-    failed = [c for c in checks if c.outcome is Outcome.FAIL]
+    failed = [c for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
-    for word, cause in _CAUSES.items():
+    for cause, ids in _CAUSES.items():
         for check in failed:
-            if check.name.split()[-1] == word:
+            if check.id in ids:
                 return cause, f"{check.name}: {check.detail}"
     return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
 

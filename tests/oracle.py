@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 
 from compliance import audit
-from compliance.findings.check import Outcome
+from compliance.findings.check import Verdict
 from tests.compliance import conftest, tree
 from tests.compliance.mutations import Mutation
 from tests.compliance.test_compliance_tests import TESTS_MUTATED
@@ -120,7 +120,7 @@ class Oracle:
 
 
 def _ours(directory: Path, level: str) -> str:
-    return ", ".join(c.name for c in audit.audit(directory, level) if c.outcome is Outcome.FAIL) or "accepts"
+    return ", ".join(c.key for c in audit.audit(directory).checks_for(level) if c.verdict is Verdict.FAIL) or "accepts"
 
 
 def _content(folder: Path) -> dict[str, bytes | str]:

@@ -1,1 +1,1 @@
-"""MLPerf's compliance tests, TEST01, TEST04 and TEST06: judged here, and what is written of them."""
+"""MLPerf's compliance tests, TEST01, TEST04 and TEST06: the checks of their logs, and the verify_*.txt written about them."""

@@ -1,4 +1,4 @@
-"""What a compliance test's log of answers shows: whether it is whole, and of the samples that LoadGen chose."""
+"""The log of answers of a compliance test: whether it is whole, and holds the samples that LoadGen selects."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import sampled, test01, test06, verification, verify_files
-from compliance.audit_tests.sampled import Row, Sampled
+from compliance.audit_tests import logged_answers, test01, test06, verification, verify_files
+from compliance.audit_tests.logged_answers import LoggedAnswers, Row
 from compliance.checks import benchmark
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, manual
@@ -17,46 +17,47 @@ from compliance.loadgen import counts, sample_order, sampling
 from compliance.loadgen.random import MOST_SAMPLES, Draws
 from compliance.logs import files
 from compliance.rules import ComplianceTest
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _LOG = "mlperf_log_accuracy.json"
 
 
-def checks(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
-    """Of a test that logs answers; the whole log is in raw/, or submitted where it was short."""
+def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+    """The checks of a test's log of answers; empty for a test that logs none. The whole log is in raw/, or submitted if it is short."""
     if not rule.sampling_target:
         return []
-    submitted = s.place.compliance / test.name / "accuracy" / _LOG
-    path = (s.place.run / "raw" / test.name / _LOG) if s.place.run is not None else submitted
-    found, fault = files.attempt(sampled.read, path)
-    where = {"level": "submission", "file": s.place.show(path)}
-    if s.place.run is None and _is_cut(submitted, s):
-        return [_ends(test, submitted, s, where)]
-    if found is None:
-        return [judge(f"{test.name} answers", [fault], "", source="G1", **where, fix=fixes.COMPLY)]
-    rest = [_hash(test, rule, path, submitted, s)] if s.place.run is not None else []
-    rest.append(judge(f"{test.name} samples", _samples(found, test, s), _chosen(found), source="G1", **where, fix=fixes.COMPLY))
+    submitted = subject.place.compliance / test.name / "accuracy" / _LOG
+    path = (subject.place.run / "raw" / test.name / _LOG) if subject.place.run is not None else submitted
+    answers, fault = files.attempt(logged_answers.read, path)
+    where = {"file": subject.place.show(path)}
+    if subject.place.run is None and _is_cut(submitted, subject):
+        return [_ends(test, submitted, subject, where)]
+    if answers is None:
+        return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
+    made = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
+    made.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
     if test.name == "TEST06":
-        return rest + test06.checks(found, test, s, where)
-    return rest + test01.checks(found, test, s, where)
+        return made + test06.checks(answers, test, subject, where)
+    return made + test01.checks(answers, test, subject, where)
 
 
-def _is_cut(path: Path, s: Subject) -> bool:
+def _is_cut(path: Path, subject: Subject) -> bool:
+    """Whether a submitted log is truncated."""
     content, _ = files.attempt(files.whole_bytes, path)
-    return content is not None and s.rules.truncation.joint.encode() in content
+    return content is not None and subject.rules.truncation.joint.encode() in content
 
 
-def _ends(test: Test, path: Path, s: Subject, where: dict[str, str]) -> Check:
-    """Of a log that is cut: what is left of it, its hash and what the official script said; the answers themselves are for a person."""
-    name, where = f"{test.name} answers", where | {"source": "G1"}
-    if faults := list(_cut_faults(test, path, s)):
-        return judge(name, faults, "", **where, fix=fixes.COMPLY)
+def _ends(test: LoadGenRun, path: Path, subject: Subject, where: dict[str, str]) -> Check:
+    """The check of a truncated log: its rows, its hash and the official script's words. The answers themselves are for a person."""
+    check_id = f"{test.slug}-answers"
+    if faults := list(_cut_faults(test, path, subject)):
+        return judge(check_id, faults, "", **where, fix=fixes.COMPLY)
     why = "the log of answers is truncated, and the original is not in a submission"
-    return manual(name, why, **where, fix="ask the submitter for the whole log, and compare it with the whole accuracy log")
+    return manual(check_id, why, **where, fix="ask the submitter for the whole log, and compare it with the whole accuracy log")
 
 
-def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
-    cut, content = s.rules.truncation, files.attempt(files.whole_bytes, path)[0] or b""
+def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]:
+    cut, content = subject.rules.truncation, files.attempt(files.whole_bytes, path)[0] or b""
     size, joint = 2 * cut.keep_bytes + len(cut.joint.encode()), cut.joint.encode()
     if len(content) != size or content.count(joint) != 1 or content.find(joint) != cut.keep_bytes:
         yield f"{len(content)} bytes; a truncated log is its first and last {cut.keep_bytes} with {cut.joint!r} between: {size} bytes"
@@ -68,26 +69,28 @@ def _cut_faults(test: Test, path: Path, s: Subject) -> Iterator[str]:
     if len(hashes) != 1 or not files.is_sha256(hashes[0]):
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; it has one line of hash=<sha256>"
     texts = [files.attempt(files.text, path.parent / f"{word}_accuracy.txt")[0] for word in ("baseline", "compliance")]
-    said = verify_files.stated(test, "verify_accuracy.txt", verification.PASS, s)
-    if said and None not in texts and s.place.division != "open":  # one that is not deterministic is judged by its accuracy
-        yield from benchmark.far_apart(s, texts)
+    contradictions = verify_files.contradictions(test, "verify_accuracy.txt", verification.PASS, subject)
+    if (
+        contradictions and None not in texts and subject.place.division != "open"
+    ):  # a SUT that is not deterministic is judged by its accuracy
+        yield from benchmark.far_apart(subject, texts)
     elif None in texts:
-        yield from said
-    if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what is kept
-        left = Sampled(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
-        yield from _samples(left, test, s, whole=False)
+        yield from contradictions
+    if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what truncation keeps
+        left = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
+        yield from _samples(left, test, subject, whole=False)
 
 
-def _hash(test: Test, rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Check:
-    """E2 of this log too: the submitted one is the raw one, or its head and tail with the hash of it all in accuracy.txt."""
-    where = {"level": "submission", "source": "E2", "file": s.place.show(submitted), "fix": fixes.COMPLY}
-    return judge(f"{test.name} hash", _cut(rule, whole, submitted, s), "the submitted log of answers is the raw one", **where)
+def _hash(test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Check:
+    """The check that the submitted log is the raw one, or its head and tail with the whole log's hash in accuracy.txt."""
+    where = {"file": subject.place.show(submitted), "fix": fixes.COMPLY}
+    return judge(f"{test.slug}-hash", _cut(rule, whole, submitted, subject), "the submitted log of answers is the raw one", **where)
 
 
-def _cut(rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Iterator[str]:
+def _cut(rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Iterator[str]:
     content, fault = files.attempt(files.whole_bytes, submitted)
     original, raw_fault = files.attempt(files.whole_bytes, whole)
-    cut = s.rules.truncation
+    cut = subject.rules.truncation
     if content is None or original is None:
         yield fault or raw_fault
     elif content != original and not (rule.truncated and content == cut.cut(original)):
@@ -103,69 +106,76 @@ def _cut(rule: ComplianceTest, whole: Path, submitted: Path, s: Subject) -> Iter
         yield fault or f"accuracy.txt says {', '.join(hashes) or 'no hash'}; the whole log has {digest}"
 
 
-def _chosen(found: Sampled) -> str:
-    return f"{len(found.rows)} answers of {len({row.index for row in found.rows})} samples, those that LoadGen chooses"
+def _summary(answers: LoggedAnswers) -> str:
+    return f"{len(answers.rows)} answers of {len({row.index for row in answers.rows})} samples, those that LoadGen chooses"
 
 
-def _samples(found: Sampled, test: Test, s: Subject, whole: bool = True) -> Iterator[str]:
-    """`whole`: whether `found` is all that was logged."""
-    yield from found.problems
-    if not found.rows:
+def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True) -> Iterator[str]:
+    """Where the logged answers are not those LoadGen selects.
+
+    Args:
+        whole: whether these are all answers that were logged.
+    """
+    yield from answers.problems
+    if not answers.rows:
         yield "no answer was logged; there must be one at least"
         return
-    loaded = s.performance.detail.get("loaded_qsl_set")
-    strange = {row.index for row in found.rows} - set(loaded if isinstance(loaded, list) else ())
+    loaded = subject.performance.detail.get("loaded_qsl_set")
+    strange = {row.index for row in answers.rows} - set(loaded if isinstance(loaded, list) else ())
     if strange:
         yield f"sample {min(strange)} was not loaded, and has an answer"
         return
     if not test.detail.values:
         return
-    planned, seed = sampling.expected(test.detail, s.scenario), test.detail.get("effective_accuracy_log_rng_seed")
+    planned, seed = sampling.selection_rate(test.detail, subject.scenario), test.detail.get("effective_accuracy_log_rng_seed")
     if planned is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
     count, share = planned
     if count > MOST_SAMPLES:
-        yield from _plausible(found, count, share) if whole else ()
+        yield from _plausible(answers, count, share) if whole else ()
         return
-    numbers = np.sort(np.array([row.seq_id for row in found.rows], np.int64))
-    wanted = sampling.chosen(count, share, seed)
-    if not (np.array_equal(numbers, wanted) if whole else np.isin(numbers, wanted).all()):
-        odd = np.setxor1d(numbers, wanted) if whole else np.setdiff1d(numbers, wanted)
+    numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
+    expected = sampling.selected_samples(count, share, seed)
+    if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
+        odd = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
         first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
-        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(wanted)}: {odd.size} others{first}"
+        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {odd.size} others{first}"
         return
-    yield from _order(found, count, test, s)
+    yield from _order(answers, count, test, subject)
 
 
-def _plausible(found: Sampled, count: int, share: float) -> Iterator[str]:
-    """Of a test too long to choose again: as many answers as the share makes, give or take what chance does, of different samples."""
-    wanted = min(max(share, 0.0), 1.0) * count
-    if abs(len(found.rows) - wanted) > 6 * wanted**0.5 + 1:
-        yield f"{len(found.rows)} answers are logged; of {count} samples LoadGen chooses about {wanted:.0f}"
-    numbers = {row.seq_id for row in found.rows}
-    if len(numbers) != len(found.rows) or max(numbers) >= count:
+def _plausible(answers: LoggedAnswers, count: int, share: float) -> Iterator[str]:
+    """For tests too long to select from again exactly: what is wrong with the number of logged answers.
+
+    It must be within six standard deviations of the expected number, and all answers must be of different samples.
+    """
+    expected = min(max(share, 0.0), 1.0) * count
+    if abs(len(answers.rows) - expected) > 6 * expected**0.5 + 1:
+        yield f"{len(answers.rows)} answers are logged; of {count} samples LoadGen chooses about {expected:.0f}"
+    numbers = {row.seq_id for row in answers.rows}
+    if len(numbers) != len(answers.rows) or max(numbers) >= count:
         yield f"a sample number stands there twice or is none of {count}"
 
 
-def _order(found: Sampled, count: int, test: Test, s: Subject) -> Iterator[str]:
-    d = test.detail
-    sets, least, seed = d.all("loaded_qsl_set"), d.get("effective_min_query_count"), d.get("effective_sample_index_rng_seed")
+def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    detail = test.detail
+    sets, least, seed = detail.all("loaded_qsl_set"), detail.get("effective_min_query_count"), detail.get("effective_sample_index_rng_seed")
     loaded = sets[0] if len(sets) == 1 and isinstance(sets[0], list) else []
     if (
-        len(loaded) < counts.each(d, s.scenario)
+        len(loaded) < counts.samples_per_query(detail, subject.scenario)
         or type(least) is not int
         or type(seed) is not int
         or not all(type(i) is int and 0 <= i < 1 << 40 for i in loaded)
     ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    equal, each = d.get("effective_sample_concatenate_permutation") is True, counts.each(d, s.scenario)
-    numbers, indices = (np.array([getattr(row, key) for row in found.rows], np.int64) for key in ("seq_id", "index"))
+    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
+    numbers, indices = (np.array([getattr(row, key) for row in answers.rows], np.int64) for key in ("seq_id", "index"))
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        wanted = sample_order.performance(s.scenario, loaded, count, least, equal, seed, draws, each)[numbers]
-        if np.array_equal(wanted, indices):
+        expected = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, per_query)[numbers]
+        if np.array_equal(expected, indices):
             return
-    at = np.flatnonzero(wanted != indices)[0]
-    yield f"sample number {numbers[at]} is of index {indices[at]}; the seed {seed} makes it {wanted[at]}"
+    at = np.flatnonzero(expected != indices)[0]
+    yield f"sample number {numbers[at]} is of index {indices[at]}; the seed {seed} makes it {expected[at]}"

@@ -1,4 +1,4 @@
-"""MLPerf's compliance tests, judged by their own logs: the verify_*.txt beside them are compared with what is found, never believed."""
+"""The checks of MLPerf's compliance tests, by their own logs. The verify_*.txt beside them must agree, and are never believed."""
 
 from __future__ import annotations
 
@@ -14,229 +14,249 @@ from compliance.logs import files
 from compliance.logs.dates import power_date
 from compliance.logs.user_conf import parse
 from compliance.rules import ComplianceTest
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _FILES = "put there what the layout asks for, and nothing else; ./run.sh comply writes it"
-# As in the performance run, whatever audit.config says.
+# Keys whose values are the performance run's, whatever audit.config says.
 _SAME_LOADGEN = ("loadgen_version", "loadgen_build_date_utc", "loadgen_git_status_message", "loadgen_file_sha1", "sut_name", "qsl_name")
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")
 _SAME_JOB = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "limits", "made_with")
-# Follow from the requested counts and durations.
+# Effective settings that follow from the requested counts and durations.
 _DERIVED = ("samples_per_query", "min_query_count", "min_sample_count", "target_duration_ms", "target_qps")
 _LATENCIES = ("result_min_latency_ns", "result_mean_latency_ns", "result_max_latency_ns")
 _RESHAPING = ("min_query_count", "min_duration", "sample_concatenate_permutation")
 _TARGETS = ("offline_expected_qps", "single_stream_expected_latency_ns", "multi_stream_expected_latency_ns", "server_target_qps")
 
 
-def checks(s: Subject) -> list[Check]:
-    found: list[Check] = []
-    for name, rule in s.rules.compliance_tests.items():
-        test = s.compliance.get(name)
+def checks(subject: Subject) -> list[Check]:
+    """The checks of every compliance test of the round, whether it is there or not, and of repeated samples."""
+    made: list[Check] = []
+    for name, rule in subject.rules.compliance_tests.items():
+        test = subject.compliance.get(name)
         if test is None:
-            found.append(_absent(name, rule, s))
-        elif fault := _not_run(test, s):
-            found.append(judge(f"{name} run", [fault], "", **_where(test, s), fix=fixes.COMPLY))
+            made.append(_absent(name, rule, subject))
+        elif fault := _not_run(test, subject):
+            made.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, subject), fix=fixes.COMPLY))
         else:
-            found += _of_test(test, rule, s)
-    return [*found, repeats.check(s)]
+            made += _test_checks(test, rule, subject)
+    return [*made, repeats.check(subject)]
 
 
-def _where(test: Test, s: Subject) -> dict[str, str]:
-    return {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / test.name)}
+def _where(test: LoadGenRun, subject: Subject) -> dict[str, str]:
+    return {"file": subject.place.show(subject.place.compliance / test.name)}
 
 
-def _absent(name: str, rule: ComplianceTest, s: Subject) -> Check:
-    where = {"level": "submission", "source": "G5", "file": s.place.show(s.place.compliance / name)}
-    if s.place.division != "open" and s.official in rule.required_by:
-        return judge(name, [f"missing; {s.place.division} asks for it with {s.official}"], "", **where, fix="./run.sh comply RUN_DIR")
-    workload = (s.performance.job or {}).get("workload")
-    samples = s.performance.detail.number("effective_performance_sample_count") or 0
+def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
+    """The check of a test that is not there: it fails where the division and the benchmark ask for the test."""
+    where = {"file": subject.place.show(subject.place.compliance / name)}
+    if subject.place.division != "open" and subject.official in rule.required_by:
+        return judge(
+            name.lower(),
+            [f"missing; {subject.place.division} asks for it with {subject.official}"],
+            "",
+            **where,
+            fix="./run.sh comply RUN_DIR",
+        )
+    workload = (subject.performance.job or {}).get("workload")
+    samples = subject.performance.detail.number("effective_performance_sample_count") or 0
     if isinstance(workload, dict) and (why := verification.inapplicable(name, workload, int(samples))):
-        return not_applicable(name, why, **where)
-    if s.place.division == "open":
-        return not_applicable(name, "not there, and the open division asks for none", **where)
-    return not_applicable(name, f"not there, and {s.official} needs none", **where)
+        return not_applicable(name.lower(), why, **where)
+    if subject.place.division == "open":
+        return not_applicable(name.lower(), "not there, and the open division asks for none", **where)
+    return not_applicable(name.lower(), f"not there, and {subject.official} needs none", **where)
 
 
-def _not_run(test: Test, s: Subject) -> str:
-    """Why there is nothing to judge."""
-    if test.outcome is None and not (s.place.compliance / test.name).exists():
+def _not_run(test: LoadGenRun, subject: Subject) -> str:
+    """Why there is no finished test to judge; empty: there is one."""
+    if test.outcome is None and not (subject.place.compliance / test.name).exists():
         return "it was not finished"
     if test.outcome is not None and test.outcome.get("status") != "ok":
         return f"it ended with status {test.outcome.get('status')}: {test.outcome.get('reason')}"
     return ""
 
 
-def _of_test(test: Test, rule: ComplianceTest, s: Subject) -> list[Check]:
-    where = _where(test, s)
-    bare = not test.detail.values and s.place.run is None and "performance/run_1/mlperf_log_detail.txt" in rule.optional_files
-    found = [judge(f"{test.name} files", _files(test, rule, s), "those the layout asks for, none empty", **where, fix=_FILES)]
+def _test_checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
+    where = _where(test, subject)
+    bare = not test.detail.values and subject.place.run is None and "performance/run_1/mlperf_log_detail.txt" in rule.optional_files
+    made = [judge(f"{test.slug}-files", _files(test, rule, subject), "those the layout asks for, none empty", **where, fix=_FILES)]
     if bare:
-        found.append(not_applicable(f"{test.name} log", "the layout asks for none of its detail log, and none is there", **where))
+        made.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
     else:
-        found += [
-            judge(f"{test.name} log", log.faults(test, s), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
-            _verdict(test, s),
-            judge(f"{test.name} settings", _settings(test, rule, s), _set(rule, s), **where, fix=fixes.COMPLY),
+        made += [
+            judge(f"{test.slug}-log", log.faults(test, subject), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
+            _verdict(test, subject),
+            judge(f"{test.slug}-settings", _settings(test, rule, subject), _expected_settings(rule, subject), **where, fix=fixes.COMPLY),
             judge(
-                f"{test.name} LoadGen",
-                _same(test, s),
+                f"{test.slug}-loadgen",
+                _same(test, subject),
                 "version, SUT and library are the performance run's, which is earlier",
                 **where,
                 fix=fixes.COMPLY,
             ),
         ]
-    if s.place.run is not None:
-        found.append(judge(f"{test.name} run", _run(test, rule, s), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
+    if subject.place.run is not None:
+        made.append(judge(f"{test.slug}-run", _run(test, rule, subject), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
     if rule.tolerance is not None:
-        found.append(_performance(test, rule, s))
-    return found + answers.checks(test, rule, s)
+        made.append(_performance(test, rule, subject))
+    return made + answers.checks(test, rule, subject)
 
 
-def _files(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
-    folder = s.place.compliance / test.name
+def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+    folder = subject.place.compliance / test.name
     for name in rule.files:
         size, fault = files.attempt(lambda p: p.stat().st_size, folder / name)
         if fault or not (folder / name).is_file() or not size:
             yield f"{name} is {'missing' if fault else 'empty or no file'}"
-    wanted = {folder / name for name in (*rule.files, *rule.optional_files)}
-    wanted |= {parent for path in wanted for parent in path.parents}
-    yield from (f"{path.relative_to(folder).as_posix()} does not belong there" for path in files.under(folder) if path not in wanted)
+    expected = {folder / name for name in (*rule.files, *rule.optional_files)}
+    expected |= {parent for path in expected for parent in path.parents}
+    yield from (f"{path.relative_to(folder).as_posix()} does not belong there" for path in files.under(folder) if path not in expected)
 
 
-def _verdict(test: Test, s: Subject) -> Check:
-    d, name = test.detail, f"{test.name} verdict"
+def _verdict(test: LoadGenRun, subject: Subject) -> Check:
+    detail, check_id = test.detail, f"{test.slug}-verdict"
     if (
-        s.recorded("mode") == "quick"
-        and s.performance.detail.get("effective_min_duration_ms") != s.rules.scenarios[s.scenario].min_duration_ms
+        subject.recorded("mode") == "quick"
+        and subject.performance.detail.get("effective_min_duration_ms") != subject.rules.scenarios[subject.scenario].min_duration_ms
     ):
-        return not_applicable(name, f"a quick run is not asked to be VALID; LoadGen says {d.get('result_validity')}", **_where(test, s))
-    reasons = " ".join(str(r) for r in d.all("result_invalid_reason")).strip()
+        return not_applicable(
+            check_id, f"a quick run is not asked to be VALID; LoadGen says {detail.get('result_validity')}", **_where(test, subject)
+        )
+    reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
     faults = (
-        [] if d.get("result_validity") == "VALID" else [f"{d.get('result_validity', 'none')}; it must be VALID. {reasons[:200]}".strip()]
+        []
+        if detail.get("result_validity") == "VALID"
+        else [f"{detail.get('result_validity', 'none')}; it must be VALID. {reasons[:200]}".strip()]
     )
-    return judge(name, faults, "VALID", **_where(test, s), fix=fixes.COMPLY)
+    return judge(check_id, faults, "VALID", **_where(test, subject), fix=fixes.COMPLY)
 
 
-def _set(rule: ComplianceTest, s: Subject) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in rule.settings(s.official).items())
-    return f"the performance run's, and of audit.config: {told}"
+def _expected_settings(rule: ComplianceTest, subject: Subject) -> str:
+    """The sentence that says which settings the test must have."""
+    from_config = ", ".join(f"{key} {value}" for key, value in rule.settings(subject.official).items())
+    return f"the performance run's, and of audit.config: {from_config}"
 
 
-def _settings(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
-    """Everything LoadGen logs as requested or effective is the performance run's, but for what audit.config sets."""
-    d, reference, audit = test.detail, s.performance.detail, rule.settings(s.official)
-    if not any("Found Audit Config" in str(line.value) for line in d.warnings):
+def _settings(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+    """Settings that are neither the performance run's nor audit.config's."""
+    detail, reference, audit = test.detail, subject.performance.detail, rule.settings(subject.official)
+    if not any("Found Audit Config" in str(line.value) for line in detail.warnings):
         yield "LoadGen does not say that it found an audit.config"
-    ours = set(_audited(rule, s))
+    ours = set(_audited(rule, subject))
     loose = {f"effective_{key}" for key in _DERIVED} if any(key in audit for key in _RESHAPING) else set()
-    if s.place.run is None:  # elsewhere each test may have had targets of its own
+    if subject.place.run is None:  # another submitter's tests may have had targets of their own
         loose |= {f"effective_{key}" for key in (*_DERIVED, "max_query_count")}
         loose |= {f"requested_{key}" for key in (*_TARGETS, "min_query_count", "max_query_count")}
-    keys = {key for log in (d, reference) for key in log.values if key.startswith(("requested_", "effective_"))}
+    keys = {key for log in (detail, reference) for key in log.values if key.startswith(("requested_", "effective_"))}
     for key in sorted(keys - ours - loose):
-        if d.get(key) != reference.get(key):
-            yield f"{key} is {d.get(key)}; the performance run has {reference.get(key)}"
-    for key, want in _audited(rule, s).items():
-        value = d.get(key)
-        if not isinstance(value, int) or value != want:
-            yield f"{key} is {value}; audit.config of {test.name} makes it {want}"
-    if d.get("effective_test_mode") != "PerformanceOnly":
-        yield f"effective_test_mode is {d.get('effective_test_mode')}; it must be PerformanceOnly"
+        if detail.get(key) != reference.get(key):
+            yield f"{key} is {detail.get(key)}; the performance run has {reference.get(key)}"
+    for key, expected in _audited(rule, subject).items():
+        value = detail.get(key)
+        if not isinstance(value, int) or value != expected:
+            yield f"{key} is {value}; audit.config of {test.name} makes it {expected}"
+    if detail.get("effective_test_mode") != "PerformanceOnly":
+        yield f"effective_test_mode is {detail.get('effective_test_mode')}; it must be PerformanceOnly"
     if any(key in audit for key in _RESHAPING):
-        yield from _reshaped(test, s)
+        yield from _reshaped(test, subject)
 
 
-def _audited(rule: ComplianceTest, s: Subject) -> dict[str, int]:
-    """Key of the detail log → what audit.config makes of it. `mode` is compared as the performance run's."""
-    found: dict[str, int] = {}
-    for key, value in rule.settings(s.official).items():
-        logged = s.rules.user_conf[key].logged_as(s.scenario) if key in s.rules.user_conf else None
+def _audited(rule: ComplianceTest, subject: Subject) -> dict[str, int]:
+    """Key of the detail log → the value audit.config gives it. `mode` is not among them: it is compared with the performance run's."""
+    values: dict[str, int] = {}
+    for key, value in rule.settings(subject.official).items():
+        logged = subject.rules.user_conf[key].logged_as(subject.scenario) if key in subject.rules.user_conf else None
         if logged is not None:
-            found[logged] = value
+            values[logged] = value
             if key != "min_query_count":  # the effective one follows, see _reshaped
-                found[logged.replace("requested_", "effective_", 1)] = value
-    return found
+                values[logged.replace("requested_", "effective_", 1)] = value
+    return values
 
 
-def _reshaped(test: Test, s: Subject) -> Iterator[str]:
-    """The counts that follow from the requested ones without equal issue (test_settings_internal.cc)."""
-    d, offline = test.detail, s.scenario == "Offline"
-    least, duration_ms = d.number("requested_min_query_count"), d.number("requested_min_duration_ms")
-    rate = d.number("effective_target_qps")
+def _reshaped(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    """Effective counts that do not follow from the requested ones, without equal issue (test_settings_internal.cc)."""
+    detail, offline = test.detail, subject.scenario == "Offline"
+    least, duration_ms = detail.number("requested_min_query_count"), detail.number("requested_min_duration_ms")
+    rate = detail.number("effective_target_qps")
     if least is None or duration_ms is None or rate is None:
         yield "the requested counts are missing"
         return
-    each = max(least, int(1.1 * duration_ms / 1e3 * rate)) if offline else counts.each(s.performance.detail, s.scenario)
+    per_query = (
+        max(least, int(1.1 * duration_ms / 1e3 * rate))
+        if offline
+        else counts.samples_per_query(subject.performance.detail, subject.scenario)
+    )
     queries = 1 if offline else least
-    wanted = {"samples_per_query": each, "min_query_count": queries, "min_sample_count": queries * each}
-    for key, want in wanted.items():
-        if d.get(f"effective_{key}") != want:
-            yield f"effective_{key} is {d.get(f'effective_{key}')}; audit.config makes it {want:g}"
+    wanted = {"samples_per_query": per_query, "min_query_count": queries, "min_sample_count": queries * per_query}
+    for key, expected in wanted.items():
+        if detail.get(f"effective_{key}") != expected:
+            yield f"effective_{key} is {detail.get(f'effective_{key}')}; audit.config makes it {expected:g}"
 
 
-def _same(test: Test, s: Subject) -> Iterator[str]:
-    d, reference = test.detail, s.performance.detail
-    rebuilt = ("loadgen_build_date_utc",) if s.place.run is None else ()  # the same revision may have been built anew
+def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    detail, reference = test.detail, subject.performance.detail
+    rebuilt = ("loadgen_build_date_utc",) if subject.place.run is None else ()  # the same revision may have been built anew
     for key in (key for key in (*_SAME_LOADGEN, *_SAME_LIBRARY) if key not in rebuilt):
-        if d.get(key) is None or d.get(key) != reference.get(key):
-            yield f"{key} is {str(d.get(key))[:80]}; the performance run has {str(reference.get(key))[:80]}"
-    at, before = power_date(d.get("power_begin")), power_date(reference.get("power_begin"))
-    if at is None or before is None or (at <= before and s.place.run is not None):
-        yield f"begun at {d.get('power_begin')}; the performance run, which comes first, at {reference.get('power_begin')}"
-    others = {other.name: other.detail for other in (*s.tests, *s.compliance.values()) if other.name != test.name}
+        if detail.get(key) is None or detail.get(key) != reference.get(key):
+            yield f"{key} is {str(detail.get(key))[:80]}; the performance run has {str(reference.get(key))[:80]}"
+    at, before = power_date(detail.get("power_begin")), power_date(reference.get("power_begin"))
+    if at is None or before is None or (at <= before and subject.place.run is not None):
+        yield f"begun at {detail.get('power_begin')}; the performance run, which comes first, at {reference.get('power_begin')}"
+    others = {other.name: other.detail for other in (*subject.tests, *subject.compliance.values()) if other.name != test.name}
     for name, other in others.items():
-        if d.get("power_begin") is not None and all(d.get(key) == other.get(key) for key in ("test_datetime", "power_begin")):
-            yield f"it began in the same millisecond as {name}, {d.get('power_begin')}: two tests never do"
-        if d.get("result_mean_latency_ns") is not None and all(d.get(key) == other.get(key) for key in _LATENCIES):
+        if detail.get("power_begin") is not None and all(detail.get(key) == other.get(key) for key in ("test_datetime", "power_begin")):
+            yield f"it began in the same millisecond as {name}, {detail.get('power_begin')}: two tests never do"
+        if detail.get("result_mean_latency_ns") is not None and all(detail.get(key) == other.get(key) for key in _LATENCIES):
             yield f"its least, mean and largest latency are those of {name} to the nanosecond: two tests never have the same"
 
 
-def _run(test: Test, rule: ComplianceTest, s: Subject) -> Iterator[str]:
-    """What the worker left in raw/: outcome, job, user.conf, audit.config, and the logs the tree has copies of."""
-    raw = s.place.raw(test.name)
+def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
+    """What is wrong with the files in raw/: outcome, job, user.conf, audit.config, and the logs that the tree has copies of."""
+    raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
-    first, second = s.performance.job or {}, test.job or {}
+    first, second = subject.performance.job or {}, test.job or {}
     yield from (f"job.json: {key} is not the performance test's" for key in _SAME_JOB if first.get(key) != second.get(key))
-    if test.user_conf is None or test.user_conf != s.performance.user_conf:
+    if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
-    want = {f"*.*.{key}": str(value) for key, value in rule.settings(s.official).items()}
-    if text is None or parse(text).values != want:
+    expected = {f"*.*.{key}": str(value) for key, value in rule.settings(subject.official).items()}
+    if text is None or parse(text).values != expected:
         yield fault or f"raw/{test.name}/audit.config is not the one of {test.name}"
     for key in ("precision", "graphs"):
-        seen, reference = _seen(test, key), _seen(s.performance, key)
-        if (seen != reference) if key == "precision" else (bool(seen) is not bool(reference)):
-            yield f"evidence: {key} is {seen}, in the performance test {reference}"
-    yield from _copies(test, raw, s)
+        evidence, reference = _evidence(test, key), _evidence(subject.performance, key)
+        if (evidence != reference) if key == "precision" else (bool(evidence) is not bool(reference)):
+            yield f"evidence: {key} is {evidence}, in the performance test {reference}"
+    yield from _copies(test, raw, subject)
 
 
-def _seen(test: Test, key: str) -> Any:
+def _evidence(test: LoadGenRun, key: str) -> Any:
     evidence = (test.outcome or {}).get("evidence_after")
     return evidence.get(key) if isinstance(evidence, dict) else None
 
 
-def _copies(test: Test, raw: Path, s: Subject) -> Iterator[str]:
-    for name in s.rules.layout.performance_files:
+def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:
+    for name in subject.rules.layout.performance_files:
         copy = test.folder / name
-        (submitted, fault), (own, raw_fault) = files.attempt(files.sha256, copy), files.attempt(files.sha256, raw / name)
+        (submitted, fault), (original, raw_fault) = files.attempt(files.sha256, copy), files.attempt(files.sha256, raw / name)
         if fault or raw_fault:
             yield fault or f"raw/{test.name}: {raw_fault}"
-        elif submitted != own:
-            yield f"{s.place.show(copy)} differs from raw/{test.name}/{name}"
+        elif submitted != original:
+            yield f"{subject.place.show(copy)} differs from raw/{test.name}/{name}"
 
 
-def _performance(test: Test, rule: ComplianceTest, s: Subject) -> Check:
-    """G1, G2: recomputed from the detail logs, and as verify_performance.txt has it."""
-    name, found = f"{test.name} performance", verification.speed(rule, s.scenario, s.rules, s.performance.detail, test.detail)
-    where = _where(test, s) | {"source": "G2" if rule.only_faster else "G1"}
-    if found is None:
-        return judge(name, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
-    bound = f"at most {found.tolerance:.0%} faster" if rule.only_faster else f"within {found.tolerance:.0%}"
-    figures = f"{found.key} {found.test:.6g}, in the performance run {found.reference:.6g}"
-    told = f"{abs(found.faster):.1%} {'faster' if found.faster > 0 else 'slower'} ({figures}); it must be {bound}"
+def _performance(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Check:
+    """The check of a test's speed, computed from the detail logs; verify_performance.txt must agree."""
+    check_id, speed = (
+        f"{test.slug}-performance",
+        verification.speed(rule, subject.scenario, subject.rules, subject.performance.detail, test.detail),
+    )
+    where = _where(test, subject)
+    if speed is None:
+        return judge(check_id, ["the score of the performance run or of the test is missing"], "", **where, fix=fixes.COMPLY)
+    bound = f"at most {speed.tolerance:.0%} faster" if rule.only_faster else f"within {speed.tolerance:.0%}"
+    figures = f"{speed.key} {speed.test:.6g}, in the performance run {speed.reference:.6g}"
+    sentence = f"{abs(speed.faster):.1%} {'faster' if speed.faster > 0 else 'slower'} ({figures}); it must be {bound}"
     cache = ": one sample again and again is answered sooner than many, by a cache or because the machine was busy before"
-    faults = [] if found.holds else [told + (cache if rule.only_faster else "")]
-    faults += verify_files.stated(test, "verify_performance.txt", found.verdict, s)
-    return judge(name, faults, told, **where, fix=fixes.COMPLY)
+    faults = [] if speed.holds else [sentence + (cache if rule.only_faster else "")]
+    faults += verify_files.contradictions(test, "verify_performance.txt", speed.verdict, subject)
+    return judge(check_id, faults, sentence, **where, fix=fixes.COMPLY)

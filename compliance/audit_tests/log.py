@@ -1,4 +1,4 @@
-"""A compliance test's logs judged like the performance run's: what no log may say, whatever audit.config asked for."""
+"""The logs of a compliance test, judged like the performance run's: what no log may say, whatever audit.config asks for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from compliance.checks import trace as checks_of_trace
 from compliance.findings.check import Check, Fault
 from compliance.logs import files
 from compliance.logs import trace as traces
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _TRACE = "mlperf_log_trace.json.gz"
 
 
-def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
-    """Everything that is wrong with the log of a test, and with its trace where the run directory has one."""
-    as_run = replace(s, performance=replace(test, name="performance"))
+def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    """What is wrong with the logs of a test, and with its trace where the run directory has one."""
+    as_run = replace(subject, performance=replace(test, name="performance"))
     yield from _of(
         [
             *layout.of_test(as_run.performance, as_run),
@@ -28,14 +28,14 @@ def faults(test: Test, s: Subject) -> Iterator[Fault | str]:
             early_stopping.check(as_run),
         ]
     )
-    raw = s.place.raw(test.name)
-    if raw is None or s.trace is None:
+    raw = subject.place.raw(test.name)
+    if raw is None or subject.trace is None:
         return
     trace, fault = files.attempt(traces.read, raw / _TRACE)
     if trace is None:
-        yield f"{s.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
+        yield f"{subject.place.show(raw / _TRACE)}: {fault}; the performance run has its trace"
         return
-    yield from _of(checks_of_trace.checks(replace(as_run, trace=trace, trace_file=s.place.show(raw / _TRACE))))
+    yield from _of(checks_of_trace.checks(replace(as_run, trace=trace, trace_file=subject.place.show(raw / _TRACE))))
 
 
 def _of(checks: list[Check]) -> Iterator[Fault]:

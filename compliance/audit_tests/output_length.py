@@ -1,11 +1,11 @@
-"""Whether the answers of a test are as long as the accuracy run's to the same samples."""
+"""Whether a test's answers are as long as the accuracy run's to the same samples."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compliance.audit_tests import sampled
-from compliance.audit_tests.sampled import Sampled
+from compliance.audit_tests import logged_answers
+from compliance.audit_tests.logged_answers import LoggedAnswers
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.subject import Subject
@@ -13,15 +13,15 @@ from compliance.subject import Subject
 _TOKEN_BYTES = 4
 
 
-def check(found: Sampled, answers: Mapping[int, bytes], s: Subject, where: dict[str, str]) -> Check:
-    """G4: of what is generated. Both means are of the same samples."""
-    name, where = "output length", where | {"source": "G4"}
-    if s.recorded("cell", "task") == "predict":
-        return not_applicable(name, "the model generates no tokens", **where)
-    means = sampled.mean_length(found.rows, answers)
+def check(logged: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]) -> Check:
+    """The check of the mean length of generated answers. `answers`: the accuracy run's."""
+    check_id = "output-length"
+    if subject.recorded("cell", "task") == "predict":
+        return not_applicable(check_id, "the model generates no tokens", **where)
+    means = logged_answers.mean_length(logged.rows, answers)
     if means is None or not means[1]:
-        return judge(name, ["there is no answer to take a length of"], "", **where, fix=fixes.COMPLY)
-    test, reference, tolerance = means[0], means[1], s.rules.output_length.tolerance
-    told = f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring, {reference / _TOKEN_BYTES:.4g} in the accuracy run"
+        return judge(check_id, ["there is no answer to take a length of"], "", **where, fix=fixes.COMPLY)
+    test, reference, tolerance = means[0], means[1], subject.rules.output_length.tolerance
+    lengths = f"{test / _TOKEN_BYTES:.4g} tokens on average while measuring, {reference / _TOKEN_BYTES:.4g} in the accuracy run"
     far = abs(test - reference) > tolerance * reference
-    return judge(name, [f"{told}; they may differ by {tolerance:.0%}"] if far else [], told, **where, fix=fixes.COMPLY)
+    return judge(check_id, [f"{lengths}; they may differ by {tolerance:.0%}"] if far else [], lengths, **where, fix=fixes.COMPLY)

@@ -1,4 +1,4 @@
-"""TEST01: the answers logged while measuring, against those of the accuracy run."""
+"""TEST01: whether the answers logged while measuring are those of the accuracy run."""
 
 from __future__ import annotations
 
@@ -7,51 +7,57 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs
-from compliance.audit_tests import output_length, sampled, verification, verify_files
-from compliance.audit_tests.sampled import Compared, Sampled
+from compliance.audit_tests import logged_answers, output_length, verification, verify_files
+from compliance.audit_tests.logged_answers import Compared, LoggedAnswers
 from compliance.checks.accuracy import whole_log
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, manual
 from compliance.logs import files
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 
-def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> list[Check]:
-    """TEST01: against the accuracy run, byte by byte."""
-    whole = whole_log(s)
+def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
+    """The checks of TEST01's answers: every byte is the accuracy run's, and their length."""
+    whole = whole_log(subject)
     if whole is None:
         why = "the accuracy run's log is truncated, and the original is not in a submission: ask the submitter for it"
-        return [manual(f"{test.name} answers", why, source="G1", **where)]
+        return [manual(f"{test.slug}-answers", why, **where)]
     answers, fault = files.attempt(logs.read_accuracy, whole)
     if answers is None:
-        return [judge(f"{test.name} answers", [f"the accuracy run: {fault}"], "", source="G1", **where, fix="measure the accuracy again")]
-    compared = sampled.compare(found.rows, answers.payloads)
-    said = verify_files.stated(test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, s)
-    first = _compared(compared, answers.payloads, test, s, said, where)
-    return [first, output_length.check(found, answers.payloads, s, where)]
+        return [judge(f"{test.slug}-answers", [f"the accuracy run: {fault}"], "", **where, fix="measure the accuracy again")]
+    compared = logged_answers.compare(logged.rows, answers.payloads)
+    contradictions = verify_files.contradictions(
+        test, "verify_accuracy.txt", verification.PASS if compared.exact else verification.FAIL, subject
+    )
+    first = _compared(compared, answers.payloads, test, subject, contradictions, where)
+    return [first, output_length.check(logged, answers.payloads, subject, where)]
 
 
-def _compared(compared: Compared, answers: Mapping[int, bytes], test: Test, s: Subject, said: list[str], where: dict[str, str]) -> Check:
-    name, where = f"{test.name} answers", where | {"source": "G1"}
-    faults = [f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]] + said
+def _compared(
+    compared: Compared, answers: Mapping[int, bytes], test: LoadGenRun, subject: Subject, contradictions: list[str], where: dict[str, str]
+) -> Check:
+    check_id = f"{test.slug}-answers"
+    faults = [f"sample {index} has no answer in the accuracy run" for index in compared.unknown[:3]] + contradictions
     if not compared.equal and not compared.different:
         faults.append("there is no answer to compare; there must be one at least")
     if faults or not compared.different:
-        return judge(name, faults, f"{compared.equal} of {compared.equal} are the accuracy run's, every byte", **where, fix=fixes.COMPLY)
-    told = (
+        return judge(
+            check_id, faults, f"{compared.equal} of {compared.equal} are the accuracy run's, every byte", **where, fix=fixes.COMPLY
+        )
+    difference = (
         f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the accuracy run's bytes "
         f"(first sample {compared.different[0].index})"
     )
-    if s.place.run is None or s.no_reference:
-        why = s.recorded("accuracy", "reason") if s.place.run is not None else "a submission holds no reference"
-        return manual(name, f"{told}, and nothing is there to judge them by: {why}", **where)
-    score, why = files.attempt(lambda run: _scored(compared, answers, run, s.recorded("accuracy")), s.place.run)
+    if subject.place.run is None or subject.no_reference:
+        why = subject.recorded("accuracy", "reason") if subject.place.run is not None else "a submission holds no reference"
+        return manual(check_id, f"{difference}, and nothing is there to judge them by: {why}", **where)
+    score, why = files.attempt(lambda run: _scored(compared, answers, run, subject.recorded("accuracy")), subject.place.run)
     if score is None:
-        return judge(name, [f"{told}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
+        return judge(check_id, [f"{difference}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
     within = f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most {score.threshold:g}"
     limits = ", ".join(f"{key.replace('_', ' ')} {value:.5g}" for key, value in score.detail.items())
-    faults = [] if score.passed else [f"{told}; {within}, and does not pass ({limits})"]
-    return judge(name, faults, f"{told}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
+    faults = [] if score.passed else [f"{difference}; {within}, and does not pass ({limits})"]
+    return judge(check_id, faults, f"{difference}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
 
 
 def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: dict[str, Any]) -> Any:

@@ -1,45 +1,46 @@
-"""TEST06: the tokens of each answer logged while measuring, and how it ends."""
+"""TEST06: whether the answers logged while measuring are whole tokens, and how they end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compliance.audit_tests import sampled, verification, verify_files
-from compliance.audit_tests.sampled import Sampled
+from compliance.audit_tests import logged_answers, verification, verify_files
+from compliance.audit_tests.logged_answers import LoggedAnswers
 from compliance.findings import fixes
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _TOKEN_BYTES = 4
 
 
-def checks(found: Sampled, test: Test, s: Subject, where: dict[str, str]) -> list[Check]:
-    """TEST06, as far as these SUTs can be asked: they stream no tokens and report no token counts."""
-    where = where | {"source": "G3"}
-    ends = _end_tokens(s)
+def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
+    """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here streams tokens or reports counts."""
+    ends = _end_tokens(subject)
     odd = [
-        f"the answer of sample {row.index} has {len(row.data)} bytes" for row in found.rows if len(row.data) % _TOKEN_BYTES or not row.data
+        f"the answer of sample {row.index} has {len(row.data)} bytes" for row in logged.rows if len(row.data) % _TOKEN_BYTES or not row.data
     ]
     both = [
-        f"the answer of sample {row.index} ends with {sampled.end_tokens(row, ends)} end tokens"
-        for row in verification.two_ends(found, ends)
+        f"the answer of sample {row.index} ends with {logged_answers.end_tokens(row, ends)} end tokens"
+        for row in verification.two_ends(logged, ends)
     ]
-    said = [
-        *_failed_checks(test, s),
-        *verify_files.stated(test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or found.problems else 'complete'}", s),
+    contradictions = [
+        *_failed_checks(test, subject),
+        *verify_files.contradictions(
+            test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or logged.problems else 'complete'}", subject
+        ),
     ]
-    whole = judge(f"{test.name} tokens", [*odd, *said], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
+    whole = judge(f"{test.slug}-tokens", [*odd, *contradictions], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
     if ends:
-        last = judge(f"{test.name} EOS", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
+        last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
     else:
         why = "no end token: the prompts are not of the weights' own tokenizer, or the submission does not say which"
-        last = not_applicable(f"{test.name} EOS", why, **where)
+        last = not_applicable(f"{test.slug}-eos", why, **where)
     return [
         whole,
         last,
-        not_applicable(f"{test.name} first token", verification.NO_FIRST_TOKEN, **where),
-        not_applicable(f"{test.name} token count", verification.NO_TOKEN_COUNT, **where),
+        not_applicable(f"{test.slug}-first-token", verification.NO_FIRST_TOKEN, **where),
+        not_applicable(f"{test.slug}-token-count", verification.NO_TOKEN_COUNT, **where),
     ]
 
 
@@ -47,15 +48,15 @@ def _named(ends: frozenset[int]) -> str:
     return " or ".join(map(str, sorted(ends)))
 
 
-def _end_tokens(s: Subject) -> frozenset[int]:
-    """The tokenizer's own, as numbers (record.json); none where the ids are no text of it."""
-    found = s.recorded("end_tokens")
-    return frozenset(i for i in found if type(i) is int) if isinstance(found, list) else frozenset()
+def _end_tokens(subject: Subject) -> frozenset[int]:
+    """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights' tokenizer."""
+    ids = subject.recorded("end_tokens")
+    return frozenset(i for i in ids if type(i) is int) if isinstance(ids, list) else frozenset()
 
 
-def _failed_checks(test: Test, s: Subject) -> Iterator[str]:
-    """Of TEST06's script: a line for each of its checks."""
-    text, _ = files.attempt(files.text, s.place.compliance / test.name / "verify_accuracy.txt")
+def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:
+    """The checks that TEST06's own script says failed, a sentence each."""
+    text, _ = files.attempt(files.text, subject.place.compliance / test.name / "verify_accuracy.txt")
     yield from (
         f"verify_accuracy.txt says {line[:80]!r}" for line in (text or "").splitlines() if line.strip().endswith("check pass: False")
     )

@@ -1,4 +1,4 @@
-"""What a compliance test comes to, from its logs and those of the run it belongs to; and the verify_*.txt that say it. Pure.
+"""How a compliance test ends, by its logs and those of the run it belongs to; and the verify_*.txt that say so. Pure.
 
 The texts have the lines of mlcommons/inference's run_verification.py that its submission checker looks for; unlike those scripts, TEST01
 compares every byte of an answer and TEST06 takes the end token as a number.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compliance.audit_tests.sampled import Compared, Row, Sampled, end_tokens, variants
+from compliance.audit_tests.logged_answers import Compared, LoggedAnswers, Row, end_tokens, variants
 from compliance.loadgen.latency_keys import QUERIES, SAMPLES
 from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
@@ -24,11 +24,15 @@ NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen is told no token c
 
 @dataclass(frozen=True)
 class Speed:
-    """Attributes:
-    key: of the detail log, in which reference (the performance run) and test are given.
-    faster: by how much the test is, as a fraction: negative where it is slower.
-    tolerance: what `faster` may be at most, and, unless only that counts, at least with a minus.
-    valid: whether LoadGen calls both runs VALID, without which the official scripts pass nothing.
+    """The speed of a compliance test beside the performance run's.
+
+    Attributes:
+        key: the key of the detail log that both values are of.
+        reference, test: the values of the performance run and of the test.
+        faster: by how much the test is faster, as a fraction; negative where it is slower.
+        tolerance: the limit of `faster`, and of the test being slower unless `only_faster`.
+        only_faster: whether the test may be slower by any amount.
+        valid: whether LoadGen calls both runs VALID, without which the official scripts pass nothing.
     """
 
     key: str
@@ -41,16 +45,23 @@ class Speed:
 
     @property
     def verdict(self) -> str:
-        """What verify_performance.txt says."""
+        """The word of verify_performance.txt."""
         return PASS if self.valid and self.holds else FAIL
 
     @property
     def holds(self) -> bool:
+        """Whether the test is within the tolerance."""
         return self.faster <= self.tolerance and (self.only_faster or self.faster >= -self.tolerance)
 
 
 def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
-    """Why a compliance test says nothing of this workload (as job.json has it); empty where it does."""
+    """Why a compliance test says nothing about a workload; empty: it does.
+
+    Args:
+        name: TEST01, say.
+        workload: that of job.json.
+        samples: the size of the loaded set.
+    """
     if name == "TEST06" and workload.get("task") != "generate":
         return "the model generates no tokens"
     if name == "TEST04":
@@ -65,38 +76,41 @@ def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
 
 
 def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail, test: Detail) -> Speed | None:
-    """None: a figure is missing. Where there are too few queries for early stopping's estimate the plain percentile stands for it."""
+    """The speed of a test beside the performance run's; None: a figure is missing.
+
+    Where queries are too few for early stopping's estimate, the plain percentile takes its place.
+    """
     metric = rules.scenarios[scenario].metric
-    valid = all(d.get("result_validity") == "VALID" for d in (performance, test))
-    ladder, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
-    for key in (metric.key,) if metric.higher_is_better else (metric.key, ladder.percentile.format(share)):
-        reference, found = performance.number(key), test.number(key)
-        if not reference or not found or reference <= 0 or found <= 0 or rule.tolerance is None:
+    valid = all(detail.get("result_validity") == "VALID" for detail in (performance, test))
+    latency, share = QUERIES if scenario == "MultiStream" else SAMPLES, f"{rules.scenarios[scenario].percentile:.2f}"
+    for key in (metric.key,) if metric.higher_is_better else (metric.key, latency.percentile.format(share)):
+        reference, value = performance.number(key), test.number(key)
+        if not reference or not value or reference <= 0 or value <= 0 or rule.tolerance is None:
             continue
         if metric.higher_is_better:
-            return Speed(key, reference, found, found / reference - 1, rule.tolerance, rule.only_faster, valid)
+            return Speed(key, reference, value, value / reference - 1, rule.tolerance, rule.only_faster, valid)
         short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0)
         tolerance = rule.tolerance_single_stream if short and rule.tolerance_single_stream is not None else rule.tolerance
         # TEST01's script compares latencies, TEST04's their reciprocals.
-        faster = reference / found - 1 if rule.only_faster else 1 - found / reference
-        return Speed(key, reference, found, faster, tolerance, rule.only_faster, valid)
+        faster = reference / value - 1 if rule.only_faster else 1 - value / reference
+        return Speed(key, reference, value, faster, tolerance, rule.only_faster, valid)
     return None
 
 
 def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Mapping[str, Any], reference: Arrays, forced: Any) -> Accuracy:
-    """Of the accuracy run with each differing answer of the test in its place: the first score that does not pass, else the largest.
+    """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
 
     Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
     """
-    found = [
+    scores = [
         accuracy.score(judged["score"], {**answers, **changed}, reference, judged["tolerance"], judged["keys"], forced)
         for changed in variants(tuple(rows))
     ]
-    return next((s for s in found if not s.passed), max(found, key=lambda s: s.value))
+    return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))
 
 
 def accuracy_text(compared: Compared, entries: int) -> str:
-    """verify_accuracy.txt of TEST01."""
+    """The verify_accuracy.txt of TEST01. `entries`: the answers in the accuracy run's log."""
     return (
         "Verifying accuracy: every byte of every logged answer.\n"
         f"num_acc_log_entries = {entries}\n"
@@ -108,18 +122,18 @@ def accuracy_text(compared: Compared, entries: int) -> str:
     )
 
 
-def performance_text(found: Speed | None) -> str:
-    """verify_performance.txt of TEST01 and TEST04."""
-    if found is None:
+def performance_text(speed: Speed | None) -> str:
+    """The verify_performance.txt of TEST01 and TEST04."""
+    if speed is None:
         return f"Verifying performance.\n{FAIL}: a score is missing\n"
-    why = "" if found.verdict == PASS else ": Test score invalid" if found.valid else ": Invalid results"
-    return f"Verifying performance.\nReference score = {found.reference}\nTest score = {found.test}\n{found.verdict}{why}\n"
+    why = "" if speed.verdict == PASS else ": Test score invalid" if speed.valid else ": Invalid results"
+    return f"Verifying performance.\nReference score = {speed.reference}\nTest score = {speed.test}\n{speed.verdict}{why}\n"
 
 
-def token_text(sampled: Sampled, ends: frozenset[int]) -> str:
-    """verify_accuracy.txt of TEST06. What cannot be told is Skipped, which the submission checker takes for the first token alone."""
-    eos = f"{not two_ends(sampled, ends)}" if ends else "Skipped"
-    whole = bool(sampled.rows) and not sampled.problems and not two_ends(sampled, ends)
+def token_text(logged_answers: LoggedAnswers, ends: frozenset[int]) -> str:
+    """The verify_accuracy.txt of TEST06. What cannot be told is Skipped; the submission checker takes that only for the first token."""
+    eos = f"{not two_ends(logged_answers, ends)}" if ends else "Skipped"
+    whole = bool(logged_answers.rows) and not logged_answers.problems and not two_ends(logged_answers, ends)
     return (
         f"First token check pass: Skipped\nEOS check pass: {eos}\nSample length check pass: Skipped\n"
         f"TEST06 verification {'complete' if whole else 'failed'}\n"
@@ -127,6 +141,6 @@ def token_text(sampled: Sampled, ends: frozenset[int]) -> str:
     )
 
 
-def two_ends(sampled: Sampled, ends: frozenset[int]) -> list[Row]:
-    """Answers that end with more than one end token."""
-    return [row for row in sampled.rows if ends and end_tokens(row, ends) > 1]
+def two_ends(logged_answers: LoggedAnswers, ends: frozenset[int]) -> list[Row]:
+    """The rows whose answers end with more than one end token."""
+    return [row for row in logged_answers.rows if ends and end_tokens(row, ends) > 1]

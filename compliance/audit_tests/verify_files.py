@@ -1,18 +1,18 @@
-"""The verify_*.txt beside a compliance test: compared with what the logs show, never believed."""
+"""The verify_*.txt beside a compliance test: they must say what the logs show, and are never believed."""
 
 from __future__ import annotations
 
 from compliance.audit_tests import verification
 from compliance.logs import files
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 
-def stated(test: Test, name: str, want: str, s: Subject) -> list[str]:
-    """A fault where a verify_*.txt says other than what the logs show."""
-    text, fault = files.attempt(files.text, s.place.compliance / test.name / name)
+def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
+    """What is wrong with a verify_*.txt: it is missing, or does not say `expected`, which the logs show. Empty: nothing is."""
+    text, fault = files.attempt(files.text, subject.place.compliance / test.name / name)
     if text is None:
         return [fault]
     lines = [line.strip() for line in text.splitlines()]
-    said = any(line.startswith(want) for line in lines) if want == verification.FAIL else want in lines
-    denied = want == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
-    return [] if said and not denied else [f"{name} does not say {want!r} alone, which is what the logs show"]
+    said = any(line.startswith(expected) for line in lines) if expected == verification.FAIL else expected in lines
+    denied = expected == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
+    return [] if said and not denied else [f"{name} does not say {expected!r} alone, which is what the logs show"]

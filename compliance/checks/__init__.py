@@ -1,1 +1,4 @@
-"""One file for a family of rules: what was read of one result folder in, findings out. No family imports another."""
+"""The checks, a file for each family of rules: what was read of one result folder goes in, checks come out.
+
+No family imports another.
+"""

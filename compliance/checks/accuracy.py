@@ -1,4 +1,4 @@
-"""The accuracy test: its log, its truncation and hash, and the score taken again from the whole log and the reference."""
+"""The accuracy test: its log, the log's truncation and hash, and the score, computed again from the whole log and the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.loadgen.sample_order import misplaced
@@ -32,91 +32,89 @@ _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
-def checks(s: Subject) -> list[Check]:
-    submitted, whole = s.accuracy.folder / _LOG, whole_log(s)
-    where = {"file": s.place.show(submitted)}
-    found = [
+def checks(subject: Subject) -> list[Check]:
+    """The checks of the accuracy test. Without the whole log they judge what truncation left of it, and ask for the rest."""
+    submitted, whole = subject.accuracy.folder / _LOG, whole_log(subject)
+    where = {"file": subject.place.show(submitted)}
+    made = [
         judge(
-            "accuracy log size",
-            _size(submitted, s.rules),
-            f"at most {s.rules.truncation.limit_bytes} bytes",
-            source="E4",
+            "accuracy-log-size",
+            _size(submitted, subject.rules),
+            f"at most {subject.rules.truncation.limit_bytes} bytes",
             fix=_CUT,
             **where,
         ),
-        judge(
-            "performance log of answers", _no_answers(s), "empty, as it must be", source="E3", fix="remove audit.config and measure again"
-        ),
+        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix="remove audit.config and measure again"),
     ]
     if whole is None:
         why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        text = judge("accuracy hash", _hash_form(s), "", source="E2", fix=_CUT)
+        text = judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
         return [
-            *found,
-            *_ends(s, submitted, why),
-            text if text.outcome == "FAIL" else manual("accuracy hash", why, source="E2", fix=_ASK, **where),
-            _stated(s, why),
-            _tolerance(s),
+            *made,
+            *_ends(subject, submitted, why),
+            text if text.verdict == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
+            _score_unverified(subject, why),
+            _tolerance(subject),
         ]
     answers, fault = files.attempt(logs.read_accuracy, whole)
-    found.append(
+    made.append(
         judge(
-            "accuracy hash",
-            _hash(s, whole, answers),
+            "accuracy-hash",
+            _hash(subject, whole, answers),
             "of the whole log; head and tail of the submitted one are its own",
-            source="E2",
             fix=_CUT,
             **where,
         )
     )
-    found.append(
+    made.append(
         judge(
-            "accuracy log",
-            _answers(s, answers, fault),
+            "accuracy-log",
+            _answers(subject, answers, fault),
             f"{len(answers.payloads) if answers else 0} samples, each once",
-            source="E3",
-            file=s.place.show(whole),
+            file=subject.place.show(whole),
             fix=_AGAIN,
         )
     )
     if answers is not None:
-        order = _order(s, answers)
-        found.append(
-            judge("accuracy order", order, "the one that follows from the seeds", source="C7", file=s.place.show(whole), fix=_AGAIN)
-        )
-    judged = [Fault("no reference was there to judge its accuracy by", "a reference", "none")] if s.place.run and s.no_reference else []
+        order = _order(subject, answers)
+        made.append(judge("accuracy-order", order, "the one that follows from the seeds", file=subject.place.show(whole), fix=_AGAIN))
+    judged = (
+        [Fault("no reference was there to judge its accuracy by", "a reference", "none")]
+        if subject.place.run and subject.no_reference
+        else []
+    )
     return [
-        *found,
-        _score(s, answers, fault),
-        _tolerance(s),
-        judge("accuracy judged", judged, "against a reference", level="valid", source="E1", fix=_REFERENCE),
+        *made,
+        _score(subject, answers, fault),
+        _tolerance(subject),
+        judge("accuracy-judged", judged, "against a reference", fix=_REFERENCE),
     ]
 
 
-def _ends(s: Subject, submitted: Path, why: str) -> list[Check]:
-    """What truncation left of the log still says which samples came first and last."""
-    file = s.place.show(submitted)
-    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(s.rules.truncation.joint.encode())
-    rows = logs.read_ends(head, tail, repeats=s.scenario == _FILLS_UP)
-    order = _order(s, rows)
+def _ends(subject: Subject, submitted: Path, why: str) -> list[Check]:
+    """Order and form of a truncated log: the rows that are left still say which samples came first and last."""
+    file = subject.place.show(submitted)
+    head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
+    rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
+    order = _order(subject, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy order", order, told, source="C7", file=file, fix=_AGAIN)
+        judge("accuracy-order", order, told, file=file, fix=_AGAIN)
         if rows.seq_ids
-        else not_applicable("accuracy order", "a row is longer than what truncation keeps: none is left whole", source="C7", file=file),
-        judge("accuracy log", rows.problems, "", source="E3", file=file, fix=_CUT)
+        else not_applicable("accuracy-order", "a row is longer than what truncation keeps: none is left whole", file=file),
+        judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
         if rows.problems
-        else manual("accuracy log", why, source="E3", file=file, fix=_ASK),
+        else manual("accuracy-log", why, file=file, fix=_ASK),
     ]
 
 
-def whole_log(s: Subject) -> Path | None:
-    """raw/accuracy's, or the submitted one if it was short enough to stay whole."""
-    raw = s.place.raw("accuracy")
+def whole_log(subject: Subject) -> Path | None:
+    """The path of the whole log: that of raw/accuracy, else the submitted one if it was short enough to stay whole; None: there is none."""
+    raw = subject.place.raw("accuracy")
     if raw:
         return raw / _LOG
-    content, _ = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
-    return None if content is not None and s.rules.truncation.joint.encode() in content else s.accuracy.folder / _LOG
+    content, _ = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
+    return None if content is not None and subject.rules.truncation.joint.encode() in content else subject.accuracy.folder / _LOG
 
 
 def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
@@ -128,40 +126,43 @@ def _size(path: Path, rules: Rules) -> Iterator[Fault | str]:
         yield Fault(f"{size} bytes; more than 0 and at most {most}", f"1 to {most} bytes", f"{size} bytes")
 
 
-def _no_answers(s: Subject) -> Iterator[Fault | str]:
-    """A performance run logs no answers: others come from audit settings."""
-    folder = s.place.raw("performance") or s.performance.folder
+def _no_answers(subject: Subject) -> Iterator[Fault | str]:
+    """A performance test that logged answers: audit settings make it do so."""
+    folder = subject.place.raw("performance") or subject.performance.folder
     content, fault = files.attempt(lambda p: files.ends(p, 64), folder / _LOG)
     if content and content[2] > 0 and content[0].split() != [b"[", b"]"]:
         text = f"{content[2]} bytes in the performance test's {_LOG}; LoadGen writes an empty array there"
-        yield Fault(text, "an empty array", f"{content[2]} bytes", s.place.show(folder / _LOG))
-    if fault and s.place.run:
-        yield Fault(fault, file=s.place.show(folder / _LOG))
+        yield Fault(text, "an empty array", f"{content[2]} bytes", subject.place.show(folder / _LOG))
+    if fault and subject.place.run:
+        yield Fault(fault, file=subject.place.show(folder / _LOG))
 
 
-def _hash_form(s: Subject) -> Iterator[Fault | str]:
-    found = _HASH.findall(s.accuracy_text or "")
-    file = s.place.show(s.accuracy.folder / "accuracy.txt")
-    if len(found) != 1:
-        yield Fault(f"accuracy.txt holds {len(found)} lines of hash=<sha256>; it must be one", "one line", f"{len(found)} lines", file)
-    elif not files.is_sha256(found[0]):
-        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shown(found[0]), file)
+def _hash_form(subject: Subject) -> Iterator[Fault | str]:
+    hashes = _HASH.findall(subject.accuracy_text or "")
+    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
+    if len(hashes) != 1:
+        yield Fault(f"accuracy.txt holds {len(hashes)} lines of hash=<sha256>; it must be one", "one line", f"{len(hashes)} lines", file)
+    elif not files.is_sha256(hashes[0]):
+        yield Fault("accuracy.txt: the hash is no sha256", "a sha256", shorten(hashes[0]), file)
 
 
-def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
-    """A log that could be read whole is of bounded size; a damaged one is hashed up to 64 MiB: a sparse file costs nothing."""
-    if faults := list(_hash_form(s)):
+def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
+    """Where hash, whole log and truncated log contradict each other.
+
+    A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a sparse file costs its forger nothing.
+    """
+    if faults := list(_hash_form(subject)):
         yield from faults
         return
-    read = answers is not None and not _problems(answers, s)
+    read = answers is not None and not _problems(answers, subject)
     of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    stated, (digest, fault) = _HASH.findall(s.accuracy_text or "")[0], files.attempt(of, whole)
+    stated, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
     if fault or digest != stated:
-        file = s.place.show(s.accuracy.folder / "accuracy.txt")
+        file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
         yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
         return
-    content, fault = files.attempt(files.whole_bytes, s.accuracy.folder / _LOG)
-    cut = s.rules.truncation
+    content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
+    cut = subject.rules.truncation
     head, tail, size = files.ends(whole, cut.keep_bytes)
     if size <= cut.limit_bytes:
         same, _ = files.attempt(files.whole_bytes, whole)
@@ -171,12 +172,12 @@ def _hash(s: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fau
         yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
 
 
-def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+def _answers(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
     if answers is None:
         yield fault
         return
-    yield from _problems(answers, s)
-    count = s.accuracy.detail.number("effective_accuracy_sample_count")
+    yield from _problems(answers, subject)
+    count = subject.accuracy.detail.number("effective_accuracy_sample_count")
     if count != (different := len(answers.payloads)) or not _from_zero(np.fromiter(answers.payloads, np.int64, different)):
         text = f"{different} different samples answered; each of the {count} must be, from 0 on"
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
@@ -184,101 +185,104 @@ def _answers(s: Subject, answers: logs.Answers | None, fault: str) -> Iterator[F
         yield "seq_id does not run from 0 to the number of rows - 1, each once"
 
 
-def _order(s: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
-    """Of the rows of the accuracy log, whole or truncated."""
+def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
+    """The first row of the log, whole or truncated, that is not the sample the seeds make."""
     seq_ids, indices = np.asarray(rows.seq_ids, np.int64), np.asarray(rows.indices, np.int64)
-    d = s.accuracy.detail
-    sets, seed = logged_sets(d, s.scenario), logged_seed(d, "sample_index_rng_seed")
+    detail = subject.accuracy.detail
+    sets, seed = logged_sets(detail, subject.scenario), logged_seed(detail, "sample_index_rng_seed")
     if sets is None or seed is None:
         yield "the loaded sets or the seed are missing from the detail log"
         return
-    each = counts.each(d, s.scenario)
-    count = sum(-(-len(counts.own(one, d, s.scenario)) // each) * each for one in sets)
+    per_query = counts.samples_per_query(detail, subject.scenario)
+    count = sum(-(-len(counts.without_wraparound(one, detail, subject.scenario)) // per_query) * per_query for one in sets)
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    equal = d.get("effective_sample_concatenate_permutation") is True
-    if stray := misplaced(s.scenario, sets, equal, seed, each, seq_ids, indices):
-        at, wanted = stray
-        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {wanted}"
-        yield Fault(text, str(wanted), str(indices[at]))
+    equal = detail.get("effective_sample_concatenate_permutation") is True
+    if stray := misplaced(subject.scenario, sets, equal, seed, per_query, seq_ids, indices):
+        at, expected = stray
+        text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {expected}"
+        yield Fault(text, str(expected), str(indices[at]))
 
 
-def _problems(answers: logs.Answers, s: Subject) -> list[str]:
-    """MultiStream fills the last query of a set up with samples of it, which stand there again; "accuracy order" says which."""
-    return [problem for problem in answers.problems if s.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
+def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
+    """The log's problems. In MultiStream a sample may stand there twice, to fill the last query of a set; "accuracy order" says which."""
+    return [problem for problem in answers.problems if subject.scenario != _FILLS_UP or not problem.endswith(logs.TWICE)]
 
 
 def _from_zero(numbers: np.ndarray) -> bool:
-    """0, 1, 2, … in any order, each once."""
+    """Whether the numbers are 0, 1, 2, … in any order, each once."""
     return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
 
 
-def _tolerance(s: Subject) -> Check:
-    """What record.json judges by is not its own to choose."""
-    where = {"source": "E1", "file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
-    if s.place.run is None:
+def _tolerance(subject: Subject) -> Check:
+    """The tolerance that record.json states, against the round's: a record does not choose what it is judged by."""
+    where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
+    if subject.place.run is None:
         return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
-    return judge("tolerance", _loose(s), "within the round's limits", **where)
+    return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
 
 
-def _loose(s: Subject) -> Iterator[Fault]:
-    score, precision, stated = (s.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance")))
-    limits = s.rules.own.tolerance.get(str(score), {}).get(str(precision))
+def _too_loose(subject: Subject) -> Iterator[Fault]:
+    score, precision, stated = (
+        subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
+    )
+    stated = accuracy.with_current_names(stated) if isinstance(stated, dict) else {}
+    limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
     if limits is None:
-        yield Fault(f"{s.rules.round} has no tolerance for the score {shown(score)} in {shown(precision)}")
+        yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in bounds.items():
-            found = stated.get(name) if isinstance(stated, dict) else None
-            if not isinstance(found, int | float) or not sign * found <= sign * bound:
-                yield differs(f"accuracy.tolerance.{name}", found, f"{word} {bound:g}", f"{score} in {precision} may have")
+            value = stated.get(name)
+            if not isinstance(value, int | float) or not sign * value <= sign * bound:
+                yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")
 
 
-def _score(s: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    line = (s.accuracy_text or "").split("\n", 1)[0]
-    if s.place.run is None:
-        return _stated(s, "a submission without a run directory around it holds no reference to score against")
-    if s.no_reference:
-        return manual("accuracy score", f"not judged: {s.recorded('accuracy', 'reason')}", **where)
+def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
+    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    line = (subject.accuracy_text or "").split("\n", 1)[0]
+    if subject.place.run is None:
+        return _score_unverified(subject, "a submission without a run directory around it holds no reference to score against")
+    if subject.no_reference:
+        return manual("accuracy-score", f"not judged: {subject.recorded('accuracy', 'reason')}", **where)
     if answers is None:
-        return judge("accuracy score", [fault], "", **where)
-    reference, why = files.attempt(files.arrays, s.place.run / "reference.npz")
-    forced, forced_why = _forced(s.place.run / "raw" / "accuracy" / "logits.npy")
+        return judge("accuracy-score", [fault], "", **where)
+    reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
+    forced, forced_why = _teacher_forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
     if reference is None or forced_why:
-        return judge("accuracy score", [f"cannot be taken again: {why or forced_why}"], "", **where)
-    found, why = files.reckon(lambda: _scored(s.recorded("accuracy"), answers, reference, forced))
-    if found is None:
-        return judge("accuracy score", [f"cannot be taken again: {why}"], "", **where)
+        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
+    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced))
+    if score is None:
+        return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
-        "accuracy score",
-        [*_compared(found, line), *_refusals(s)],
-        f"{found.metric} {found.value:.5g}, at most {found.threshold:g}",
+        "accuracy-score",
+        [*_score_faults(score, line), *_admitted_failures(subject)],
+        f"{score.metric} {score.value:.5g}, at most {score.threshold:g}",
         **where,
     )
 
 
-def _stated(s: Subject, why: str) -> Check:
-    """Where the score cannot be taken again: what accuracy.txt says of itself. FAIL if it says it failed, MANUAL otherwise."""
-    where = {"source": "E1", "file": s.place.show(s.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (s.accuracy_text or "").splitlines()):
-        return judge("accuracy score", ["accuracy.txt holds no score"], "", **where)
-    if refused := list(_refusals(s)):
-        return judge("accuracy score", refused, "", **where)
-    return manual("accuracy score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
+def _score_unverified(subject: Subject, why: str) -> Check:
+    """The score check where the score cannot be computed again: it fails if accuracy.txt says that it failed, else a person judges."""
+    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
+    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
+        return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
+    if refused := list(_admitted_failures(subject)):
+        return judge("accuracy-score", refused, "", **where)
+    return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
 
 
-def _refusals(s: Subject) -> Iterator[Fault]:
-    """Every line of JSON that says whether it passed, and does not say true."""
-    for number, line in enumerate((s.accuracy_text or "").splitlines(), 1):
+def _admitted_failures(subject: Subject) -> Iterator[Fault]:
+    """Every line of accuracy.txt that is JSON and says that it did not pass."""
+    for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
         stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
         if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
             yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
 
 
-def _forced(path: Path) -> tuple[np.ndarray | None, str]:
-    """The teacher-forced logits of a model that generates; another has none."""
+def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
+    """(the teacher-forced logits, why they cannot be read); a model that does not generate has none: (None, "")."""
     try:
         path.lstat()
     except OSError:
@@ -286,19 +290,21 @@ def _forced(path: Path) -> tuple[np.ndarray | None, str]:
     return files.attempt(files.array, path)
 
 
-def _scored(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
-    """Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
+def _score_again(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
+    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
     if not isinstance(judged, dict):
         raise ValueError("record.json does not say how it is judged")
     return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
 
 
-def _compared(found: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
+def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
     stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
-    if stated != json.loads(found.line()):
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {found.line()[:160]}"
-        yield Fault(text, found.line(), line[:200])
-    if not found.passed:
-        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in found.detail.items())
-        text = f"{found.metric} is {found.value:.5g}, at most {found.threshold:g} passes ({limits})"
-        yield Fault(text, f"at most {found.threshold:g}", f"{found.value:.5g}")
+    if isinstance(stated, dict) and isinstance(stated.get("detail"), dict):
+        stated["detail"] = accuracy.with_current_names(stated["detail"])
+    if stated != json.loads(score.line()):
+        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
+        yield Fault(text, score.line(), line[:200])
+    if not score.passed:
+        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
+        text = f"{score.metric} is {score.value:.5g}, at most {score.threshold:g} passes ({limits})"
+        yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")

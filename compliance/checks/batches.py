@@ -1,4 +1,4 @@
-"""Whether Offline was measured on whole batches: one that is filled up costs as much as a full one and counts for less."""
+"""Whether Offline was measured on whole batches: one with padding costs as much as a full one and counts for less."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from compliance.findings.check import Check, Fault, judge, not_applicable
 from compliance.loadgen import counts
 from compliance.subject import Subject
 
-_NAME = "whole batches"
-_LEAST = 3  # of a quick run; a round asks for far more
+_ID = "whole-batches"
+# The least number of batches of a quick run. A round asks for far more.
+_LEAST = 3
 
 
-def checks(s: Subject) -> list[Check]:
-    samples, batches = counts.batches(s.performance.detail, s.scenario, s.recorded("cell", "batch_size"))
-    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    where = {"source": "J3", "file": file, "fix": "measure again: the harness chooses whole batches by itself"}
-    if s.scenario != "Offline" or s.record is None:
-        why = f"{s.scenario} has none" if s.record is not None else "no record says what the batch size is"
-        return [not_applicable(_NAME, why, **where)]
+def checks(subject: Subject) -> list[Check]:
+    """The one check of batches. It says how much padding there was, and fails a quick run that has any."""
+    samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
+    if subject.scenario != "Offline" or subject.record is None:
+        why = f"{subject.scenario} has none" if subject.record is not None else "no record says what the batch size is"
+        return [not_applicable(_ID, why, **where)]
     if samples is None or batches is None:
-        return [judge(_NAME, ["the number of samples or the batch size is missing"], "", **where)]
-    rows = batches * int(s.recorded("cell", "batch_size"))
+        return [judge(_ID, ["the number of samples or the batch size is missing"], "", **where)]
+    rows = batches * int(subject.recorded("cell", "batch_size"))
     padding = (rows - samples) / rows
-    told = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
-    faults = _faults(samples, batches, rows) if s.recorded("mode") == "quick" else ()
-    return [judge(_NAME, faults, told, **where)]
+    summary = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    faults = _faults(samples, batches, rows) if subject.recorded("mode") == "quick" else ()
+    return [judge(_ID, faults, summary, **where)]
 
 
 def _faults(samples: int, batches: int, rows: int) -> Iterator[Fault]:

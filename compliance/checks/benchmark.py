@@ -1,4 +1,4 @@
-"""What the checkers' tables ask of a benchmark: counts, settings, accuracy, scenarios. The open division may differ, and is told where."""
+"""What the official checkers ask of a benchmark: counts, settings, accuracy, scenarios. The open division may differ from it."""
 
 from __future__ import annotations
 
@@ -6,134 +6,140 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shown
-from compliance.findings.entries import of_entry
-from compliance.loadgen.counts import tokens
+from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.findings.entries import entry_fault
+from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject, folders
 
-_LEVEL = "submission"
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
-# Of a line of accuracy.txt: none of a metric is longer.
+# No line of accuracy.txt that states a metric is longer.
 _LONGEST_LINE = 4096
-# How the patterns of metrics write a number, and what one that is looked for whatever its value: -3, nan, 1e9 are none to them.
+# The patterns of metrics write a number like the first expression, which does not match -3, nan and 1e9. The second one does.
 _NUMBER, _ANY_NUMBER = re.compile(r"\[(?:\\d|0-9)\\?\.\]\+"), r"[-+]?(?i:nan|inf(?:inity)?|[\d.]+(?:e[-+]?\d+)?)(?!\w)"
 _NOT_FINITE = re.compile(r"(?<![\w.])[-+]?(?:nan|inf|infinity)(?![\w.])", re.IGNORECASE)
 
 
-def checks(s: Subject) -> list[Check]:
-    row = s.rules.benchmarks.get(s.official or "")
-    scored = [_scored(name, rule, s) for name, rule in s.rules.scored_tests.items() if _concerns(name, rule, s)]
+def checks(subject: Subject) -> list[Check]:
+    """The checks of a benchmark's own rules. In the open division only values that cannot be fail; `eligibility` says where it differs."""
+    row = subject.rules.benchmarks.get(subject.official or "")
+    scored = [_scored(name, rule, subject) for name, rule in subject.rules.scored_tests.items() if _concerns(name, rule, subject)]
     if row is None:
         return scored  # "model mapping" says so
-    names: dict[str, tuple[str, Callable[[Subject], Iterator[Fault]], str]] = {
-        "benchmark": ("B8", _misfits, f"counts and settings are those of {s.official}"),
-        "accuracy target": ("E5", accuracy, "every metric is within its limits"),
-        "scenarios": ("F6", _scenarios, "those of the system's suite"),
+    by_id: dict[str, tuple[Callable[[Subject], Iterator[Fault]], str]] = {
+        "benchmark": (_misfits, f"counts and settings are those of {subject.official}"),
+        "accuracy-target": (accuracy, "every metric is within its limits"),
+        "scenarios": (_scenarios, "those of the system's suite"),
     }
-    if s.place.division == "open":
-        why = f"the open division may differ from {s.official}; eligibility says where it does"
-        free = [not_applicable(name, why, source=source, level=_LEVEL) for name, (source, _, _) in names.items()]
-        impossible = judge("accuracy target", _impossible(s), "", source="E5", level=_LEVEL, fix="score the answers again")
-        return [*(impossible if c.name == impossible.name and impossible.faults else c for c in free), *scored]
+    if subject.place.division == "open":
+        why = f"the open division may differ from {subject.official}; eligibility says where it does"
+        free = [not_applicable(check_id, why) for check_id in by_id]
+        impossible = judge("accuracy-target", _impossible(subject), "", fix="score the answers again")
+        return [*(impossible if c.id == impossible.id and impossible.faults else c for c in free), *scored]
     fix = "measure what the benchmark asks for, or submit to the open division"
     return [
-        *(judge(name, find(s), good, source=source, level=_LEVEL, fix=fix) for name, (source, find, good) in names.items()),
+        *(judge(check_id, find(subject), good, fix=fix) for check_id, (find, good) in by_id.items()),
         *scored,
     ]
 
 
-def _misfits(s: Subject) -> Iterator[Fault]:
-    """Where the tests are not those of the benchmark; nothing where its row is not known."""
-    row = s.rules.benchmarks.get(s.official or "")
-    if row is None or not all(test.detail.values for test in s.tests):
+def _misfits(subject: Subject) -> Iterator[Fault]:
+    """Where the tests are not those of the benchmark; nothing for a benchmark the round does not have."""
+    row = subject.rules.benchmarks.get(subject.official or "")
+    if row is None or not all(test.detail.values for test in subject.tests):
         return
-    row, d = row.of(s.place.scenario), s.performance.detail
-    counts = [(s.performance, "effective_performance_sample_count", row.performance_sample_count)]
-    if s.scenario == "Offline" and s.place.division == "closed":
-        counts.append((s.performance, "effective_samples_per_query", row.offline_samples or 0))
+    row, detail = row.of(subject.place.scenario), subject.performance.detail
+    counts = [(subject.performance, "effective_performance_sample_count", row.performance_sample_count)]
+    if subject.scenario == "Offline" and subject.place.division == "closed":
+        counts.append((subject.performance, "effective_samples_per_query", row.offline_samples or 0))
     for test, key, least in counts:
         if (test.detail.number(key) or 0) < least:
-            yield of_entry(test.detail, key, f"at least {least}", f"{s.official} has")
+            yield entry_fault(test.detail, key, f"at least {least}", f"{subject.official} has")
     whole = row.accuracy_sample_count or row.dataset_size
-    if s.accuracy.detail.get("effective_accuracy_sample_count") != whole:
-        yield of_entry(s.accuracy.detail, "effective_accuracy_sample_count", whole, f"{s.official} has")
-    if row.token_latencies and not tokens(d):
-        yield Fault(f"token latencies are not measured, which {s.official} asks for")
-    yield from _late(s, row)
-    if s.place.division == "open" and s.accuracy_text is not None:
+    if subject.accuracy.detail.get("effective_accuracy_sample_count") != whole:
+        yield entry_fault(subject.accuracy.detail, "effective_accuracy_sample_count", whole, f"{subject.official} has")
+    if row.token_latencies and not has_token_latencies(detail):
+        yield Fault(f"token latencies are not measured, which {subject.official} asks for")
+    yield from _late(subject, row)
+    if subject.place.division == "open" and subject.accuracy_text is not None:
         first = next(iter(row.accuracy))
-        if not list(_values(s, first)):
-            yield Fault(f"accuracy.txt has no line of the metric of {s.official}")
+        if not list(_values(subject, first)):
+            yield Fault(f"accuracy.txt has no line of the metric of {subject.official}")
 
 
-def _late(s: Subject, row: Benchmark) -> Iterator[Fault]:
-    """performance_check.py, latency_check (what was asked of LoadGen, or else measured) and llm_check."""
-    d, most = s.performance.detail, row.latency_ns.get(s.place.scenario)
-    asked = "effective_target_latency_ns" if s.place.scenario == "Server" else "result_99.00_percentile_latency_ns"
-    found = d.number(asked)  # of token latencies alone LoadGen logs a target of 0
+def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
+    """Latencies over the benchmark's limits.
+
+    Server is judged by the limit LoadGen was given, other scenarios by what they measured (performance_check.py, latency_check, llm_check).
+    """
+    detail, most = subject.performance.detail, row.latency_ns.get(subject.place.scenario)
+    asked = "effective_target_latency_ns" if subject.place.scenario == "Server" else "result_99.00_percentile_latency_ns"
+    found = detail.number(asked)  # LoadGen logs a limit of 0 where only tokens have one
     if most is not None and (found is None or found > most or (found <= 0 and not row.token_latencies)):
-        yield of_entry(d, asked, f"at most {most}", f"{s.official} has")
+        yield entry_fault(detail, asked, f"at most {most}", f"{subject.official} has")
     keys = {"ttft": "result_first_token_99.00_percentile_latency_ns", "tpot": "result_time_per_output_token_99.00_percentile_ns"}
-    for kind, limit in row.token_latency_ns.get(s.place.scenario, {}).items():
-        if not 0 < (d.number(keys[kind]) or 0) < limit:
-            yield of_entry(d, keys[kind], f"less than {limit}", f"{s.official} has")
+    for kind, limit in row.token_latency_ns.get(subject.place.scenario, {}).items():
+        if not 0 < (detail.number(keys[kind]) or 0) < limit:
+            yield entry_fault(detail, keys[kind], f"less than {limit}", f"{subject.official} has")
 
 
-def accuracy(s: Subject) -> Iterator[Fault]:
-    """accuracy_check.py, accuracy_result_check: every metric is there, and each of its values within the limits and possible."""
-    yield from _impossible(s)
-    row = s.rules.benchmarks[s.official or ""].of(s.place.scenario)
-    file = s.place.show(s.accuracy.folder / "accuracy.txt")
+def accuracy(subject: Subject) -> Iterator[Fault]:
+    """Metrics of the benchmark that accuracy.txt lacks, and values outside the limits (accuracy_check.py, accuracy_result_check)."""
+    yield from _impossible(subject)
+    row = subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario)
+    file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         least, most = row.accuracy.get(metric), row.accuracy_at_most.get(metric)
-        want = " and ".join(f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None)
-        found = list(_values(s, metric))
+        expected = " and ".join(f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None)
+        found = list(_values(subject, metric))
         if not found and least is not None:
-            yield Fault(f"accuracy.txt has no line of {metric}; {s.official} wants {want}", want, "none", file)
+            yield Fault(f"accuracy.txt has no line of {metric}; {subject.official} wants {expected}", expected, "none", file)
         for line, text in found:
             if not (-math.inf if least is None else least) <= _number(text) <= (math.inf if most is None else most):
-                yield Fault(f"{metric} is {text[:40]}; {s.official} wants {want}", want, text[:40], file, line)
+                yield Fault(f"{metric} is {text[:40]}; {subject.official} wants {expected}", expected, text[:40], file, line)
 
 
-def _impossible(s: Subject) -> Iterator[Fault]:
-    """Values of the benchmark's metrics that there cannot be, in any division: no number, infinite, below 0, above the metric's most."""
-    row, file = s.rules.benchmarks[s.official or ""].of(s.place.scenario), s.place.show(s.accuracy.folder / "accuracy.txt")
+def _impossible(subject: Subject) -> Iterator[Fault]:
+    """Values that a metric cannot have, in any division: no number, infinite, below 0, above the metric's largest."""
+    row, file = (
+        subject.rules.benchmarks[subject.official or ""].of(subject.place.scenario),
+        subject.place.show(subject.accuracy.folder / "accuracy.txt"),
+    )
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
-        most = s.rules.accuracy_most.get(metric, math.inf)
-        pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, s.rules.accuracy_patterns[metric])
-        for line, text, whole in _matches(s.accuracy_text, pattern):
+        most = subject.rules.accuracy_most.get(metric, math.inf)
+        pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
+        for line, text, whole in _matches(subject.accuracy_text, pattern):
             value, odd = _number(text), _NOT_FINITE.search(whole)
             if odd or not 0 <= value <= most or math.isinf(value):
-                want = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
+                expected = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
                 found = odd[0] if odd else text[:40]
-                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {want}", want, found, file, line)
+                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {expected}", expected, found, file, line)
 
 
 def _number(text: str) -> float:
-    """NaN where it is none: 1.2.3, say."""
+    """The number a text states; NaN where it states none, as 1.2.3 does."""
     try:
         return float(text)
     except ValueError:
         return math.nan
 
 
-def _values(s: Subject, metric: str) -> Iterator[tuple[int, str]]:
+def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
     """(line, value as text) of each line of accuracy.txt that gives the metric."""
-    yield from ((number, value) for number, value, _ in _matches(s.accuracy_text, s.rules.accuracy_patterns[metric]))
+    yield from ((number, value) for number, value, _ in _matches(subject.accuracy_text, subject.rules.accuracy_patterns[metric]))
 
 
-def far_apart(s: Subject, texts: Sequence[str | None]) -> Iterator[str]:
-    """Of a test whose answers are not the accuracy run's: its accuracy and that run's differ by more than allowed (get_delta_perc).
+def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
+    """Where TEST01's accuracy is too far from the accuracy run's, for a SUT that is not deterministic (get_delta_perc).
 
     Args:
-        texts: baseline_accuracy.txt and compliance_accuracy.txt.
+        texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.
     """
-    row = s.rules.benchmarks.get(s.official or "")
+    row = subject.rules.benchmarks.get(subject.official or "")
     for metric in row.accuracy if row else ():
-        found = [[_number(value) for _, value, _ in _matches(text, s.rules.accuracy_patterns[metric])] for text in texts]
-        allowed = row.accuracy_delta_percent.get(metric, 0.1 if "99.9" in str(s.official) else 1.0) if row else 0.0
+        found = [[_number(value) for _, value, _ in _matches(text, subject.rules.accuracy_patterns[metric])] for text in texts]
+        allowed = row.accuracy_delta_percent.get(metric, 0.1 if "99.9" in str(subject.official) else 1.0) if row else 0.0
         if not all(found):
             yield f"baseline_accuracy.txt or compliance_accuracy.txt has no line of {metric}"
         elif not (found[0][-1] > 0 and found[1][-1] > 0 and abs(1 - found[0][-1] / found[1][-1]) * 100 <= allowed):
@@ -142,80 +148,85 @@ def far_apart(s: Subject, texts: Sequence[str | None]) -> Iterator[str]:
 
 
 def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
-    """(line, first group, all that matches) of each line of accuracy.txt."""
+    """(number, first group, all that matches) of each line that matches."""
     compiled = re.compile(pattern, re.ASCII)
     for number, line in enumerate((text or "").splitlines(), 1):
         if match := compiled.match(line[:_LONGEST_LINE]):
             yield number, match[1], match[0]
 
 
-def _unsuited(s: Subject) -> Iterator[Fault]:
-    """The benchmark is none of the suite the system says it is of."""
-    row, stated = s.rules.benchmarks.get(s.official or ""), (s.system or {}).get("system_type")
-    if row and _suite(s) not in row.required:
+def _unsuited(subject: Subject) -> Iterator[Fault]:
+    """The benchmark does not belong to the suite that the system description names."""
+    row, stated = subject.rules.benchmarks.get(subject.official or ""), (subject.system or {}).get("system_type")
+    if row and _suite(subject) not in row.required:
         named = ", ".join(row.required)
-        yield Fault(f"{s.official} is no benchmark of the suite {stated!r} of this system: {named}", named, str(stated))
+        yield Fault(f"{subject.official} is no benchmark of the suite {stated!r} of this system: {named}", named, str(stated))
 
 
-def _suite(s: Subject) -> str:
-    stated = (s.system or {}).get("system_type")
+def _suite(subject: Subject) -> str:
+    stated = (subject.system or {}).get("system_type")
     return _SUITES.get(stated, "") if isinstance(stated, str) else ""
 
 
-def _scenarios(s: Subject) -> Iterator[Fault]:
-    """loader.py, check_scenarios: those required, none but those and the optional ones, and one of Server and Interactive at least."""
-    if faults := list(_unsuited(s)):
+def _scenarios(subject: Subject) -> Iterator[Fault]:
+    """Missing and foreign scenarios: all required ones, none but these and the optional ones, and Server or Interactive (loader.py,
+    check_scenarios).
+    """
+    if faults := list(_unsuited(subject)):
         yield from faults
         return
-    row, suite, stated = s.rules.benchmarks[s.official or ""], _suite(s), (s.system or {}).get("system_type")
-    there = {folder.name.lower() for folder in folders(s.place.folder.parent)}
+    row, suite, stated = subject.rules.benchmarks[subject.official or ""], _suite(subject), (subject.system or {}).get("system_type")
+    there = {folder.name.lower() for folder in folders(subject.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:
         if name.lower() not in there:
-            yield Fault(f"{name} is missing; {s.official} asks for it of a system of the suite {stated}", name, "missing")
-    if s.place.scenario not in (*required, *optional):
+            yield Fault(f"{name} is missing; {subject.official} asks for it of a system of the suite {stated}", name, "missing")
+    if subject.place.scenario not in (*required, *optional):
         allowed = ", ".join((*required, *optional))
-        yield Fault(f"{s.place.scenario} is no scenario of {s.official} for the suite {stated}: {allowed}", allowed, s.place.scenario)
+        yield Fault(
+            f"{subject.place.scenario} is no scenario of {subject.official} for the suite {stated}: {allowed}",
+            allowed,
+            subject.place.scenario,
+        )
     if {"Server", "Interactive"} <= set(optional) and not there & {"server", "interactive"}:
-        yield Fault(f"Server or Interactive is missing; {s.official} asks for one of them", "Server or Interactive", "neither")
+        yield Fault(f"Server or Interactive is missing; {subject.official} asks for one of them", "Server or Interactive", "neither")
 
 
-def _concerns(name: str, rule: ScoredTest, s: Subject) -> bool:
-    return (s.place.division != "open" and s.official in rule.required_by) or (s.place.compliance / name).exists()
+def _concerns(name: str, rule: ScoredTest, subject: Subject) -> bool:
+    return (subject.place.division != "open" and subject.official in rule.required_by) or (subject.place.compliance / name).exists()
 
 
-def _scored(name: str, rule: ScoredTest, s: Subject) -> Check:
-    """What the benchmark's own script wrote is all there is: what it says against the run is believed, what it says for it is not."""
-    path = s.place.compliance / name / rule.verdict_file
-    where = {"source": "G6", "level": _LEVEL, "file": s.place.show(path)}
+def _scored(name: str, rule: ScoredTest, subject: Subject) -> Check:
+    """A test that a benchmark's own script scores. Only that script's text is there, which is believed against the run and not for it."""
+    path = subject.place.compliance / name / rule.verdict_file
+    file = subject.place.show(path)
     text, fault = files.attempt(files.text, path)
     if text is None or "TEST PASS" not in text:
-        return judge(name, [fault or f"{rule.verdict_file} does not say TEST PASS"], "", fix="run the test again", **where)
-    return manual(name, f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for its logs", **where)
+        return judge(name.lower(), [fault or f"{rule.verdict_file} does not say TEST PASS"], "", file=file, fix="run the test again")
+    why = f"{rule.verdict_file} says TEST PASS, by the benchmark's own script: ask the submitter for its logs"
+    return manual(name.lower(), why, file=file)
 
 
-def eligibility(s: Subject) -> Check:
-    """I1: what keeps this from being an MLPerf submission. A finding for people; it never fails a level."""
-    reasons = list(_ineligible(s))
+def eligibility(subject: Subject) -> Check:
+    """What keeps this from being an MLPerf submission. The check is for people and never fails a level."""
+    reasons = list(_ineligible(subject))
     if not reasons:
-        return manual(
-            "eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have", source="I1"
-        )
-    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons, source="I1")
+        return manual("eligibility", "data set, model and review are for people to judge; unverified by MLCommons until they have")
+    return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons)
 
 
-def _ineligible(s: Subject) -> Iterator[str]:
-    if s.recorded("qsl", "synthetic"):
+def _ineligible(subject: Subject) -> Iterator[str]:
+    if subject.recorded("qsl", "synthetic"):
         yield "its inputs are synthetic"
-    if s.recorded("digests", "weights_source") == "seeded" or s.recorded("cell", "weights") == "seeded":
+    if subject.recorded("digests", "weights_source") == "seeded" or subject.recorded("cell", "weights") == "seeded":
         yield "its weights are random"
-    if (size := s.recorded("cell", "size")) and size not in ("full", "own"):
-        yield f"the model is the {shown(size)} one"
-    if s.recorded("cell", "sut") == "mock":
+    if (size := subject.recorded("cell", "size")) and size not in ("full", "own"):
+        yield f"the model is the {shorten(size)} one"
+    if subject.recorded("cell", "sut") == "mock":
         yield "the SUT is a mock"
-    if s.recorded("mode") == "quick":
+    if subject.recorded("mode") == "quick":
         yield "it is a quick run"
-    if s.place.division == "open":
-        yield from (fault.text for fault in (*_misfits(s), *_unsuited(s)))
-    if s.place.run is not None:
+    if subject.place.division == "open":
+        yield from (fault.text for fault in (*_misfits(subject), *_unsuited(subject)))
+    if subject.place.run is not None:
         yield "its accuracy is judged against a reference of the same weights, not by the benchmark's own metric"

@@ -1,18 +1,18 @@
-"""What LoadGen makes of the settings requested (loadgen/test_settings_internal.cc, TestSettingsInternal), scenario by scenario. Pure."""
+"""Whether the effective settings follow from the requested ones (loadgen/test_settings_internal.cc, TestSettingsInternal). Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shown
-from compliance.findings.entries import of_entry
+from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.findings.entries import entry_fault
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 Faults = Iterator[Fault | str]
-# Equal in the requested and the effective half of every log.
+# Settings that are the same in the requested and the effective half of every log.
 _UNCHANGED = (
     "scenario",
     "test_mode",
@@ -33,61 +33,61 @@ _UNCHANGED = (
 )
 
 
-def check(test: Test, s: Subject) -> Check:
+def check(test: LoadGenRun, subject: Subject) -> Check:
+    """The check of one test's effective settings."""
     return judge(
-        f"{test.name} effective settings",
-        _faults(test.detail, s),
+        f"{test.name}-effective-settings",
+        _faults(test.detail, subject),
         "follow from those requested",
-        source="B3",
-        file=s.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=fixes.SETTINGS,
     )
 
 
-def _faults(d: Detail, s: Subject) -> Iterator[Fault | str]:
+def _faults(detail: Detail, subject: Subject) -> Iterator[Fault | str]:
     for key in _UNCHANGED:
-        if d.get(f"requested_{key}") is None or d.get(f"requested_{key}") != d.get(f"effective_{key}"):
-            requested, effective = (shown(d.get(f"{half}_{key}")) for half in ("requested", "effective"))
+        if detail.get(f"requested_{key}") is None or detail.get(f"requested_{key}") != detail.get(f"effective_{key}"):
+            requested, effective = (shorten(detail.get(f"{half}_{key}")) for half in ("requested", "effective"))
             text = f"{key}: requested {requested}, effective {effective}"
-            yield Fault(text, requested, effective, line=d.line(f"effective_{key}"))
+            yield Fault(text, requested, effective, line=detail.line(f"effective_{key}"))
     for name, override, default in (
         ("performance", "performance_sample_count_override", "qsl_reported_performance_count"),
         ("accuracy", "accuracy_sample_count_override", "qsl_reported_total_count"),
     ):
-        want = d.get(f"requested_{override}") or d.get(default)
-        if want is None or d.get(f"effective_{name}_sample_count") != want:
-            yield of_entry(d, f"effective_{name}_sample_count", want, "requested or there are")
-    yield from _follow(d, s.scenario, s.rules.scenarios[s.scenario].percentile / 100)
+        expected = detail.get(f"requested_{override}") or detail.get(default)
+        if expected is None or detail.get(f"effective_{name}_sample_count") != expected:
+            yield entry_fault(detail, f"effective_{name}_sample_count", expected, "requested or there are")
+    yield from _follow(detail, subject.scenario, subject.rules.scenarios[subject.scenario].percentile / 100)
 
 
-def _follow(d: Detail, scenario: str, percentile: float) -> Faults:
-    """Where the effective settings do not follow.
+def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
+    """Effective settings that depend on the scenario and do not follow.
 
     Args:
-        percentile: the round's, as a fraction.
+        percentile: the round's percentile, as a fraction.
     """
     served = scenario == "Server"
     fixed = {
-        "target_latency_ns": d.number("requested_server_target_latency_ns") if served else 0,
-        "max_async_queries": d.number("requested_server_max_async_queries") if served else 1,
+        "target_latency_ns": detail.number("requested_server_target_latency_ns") if served else 0,
+        "max_async_queries": detail.number("requested_server_max_async_queries") if served else 1,
         "target_latency_percentile": percentile,
     }
     for key, value in fixed.items():
-        found = d.number(f"effective_{key}")
+        found = detail.number(f"effective_{key}")
         if found is None or value is None or not close(found, value, DIGITS):
-            yield of_entry(d, f"effective_{key}", value if value is None else f"{value:g}", f"{scenario} has")
-    yield from _BY_SCENARIO[scenario](d)
+            yield entry_fault(detail, f"effective_{key}", value if value is None else f"{value:g}", f"{scenario} has")
+    yield from _BY_SCENARIO[scenario](detail)
 
 
-def _numbers(d: Detail, *keys: str) -> tuple[float, ...] | None:
-    found = [d.number(key) for key in keys]
+def _numbers(detail: Detail, *keys: str) -> tuple[float, ...] | None:
+    found = [detail.number(key) for key in keys]
     return None if None in found else tuple(v for v in found if v is not None)
 
 
-def _offline(d: Detail) -> Faults:
-    """samples_per_query = max(min_query_count, 1.1 × min_duration × target_qps) in one query."""
+def _offline(detail: Detail) -> Faults:
+    """Offline has one query of max(min_query_count, 1.1 × min_duration × target_qps) samples."""
     found = _numbers(
-        d,
+        detail,
         "requested_offline_expected_qps",
         "requested_min_duration_ms",
         "requested_min_query_count",
@@ -100,56 +100,56 @@ def _offline(d: Detail) -> Faults:
         yield "a setting of Offline is missing"
         return
     rate, duration_ms, least, target, samples, queries, least_samples = found
-    want = max(least, int(1.1 * duration_ms / 1e3 * rate))
-    if abs(samples - want) > 1 + DIGITS * want or not close(rate, target, DIGITS):
-        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {want} at {rate}"
-        yield Fault(text, f"{want} at {rate}", f"{samples} at {target}", line=d.line("effective_samples_per_query"))
+    expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
+    if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
+        text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {expected} at {rate}"
+        yield Fault(text, f"{expected} at {rate}", f"{samples} at {target}", line=detail.line("effective_samples_per_query"))
     if queries != 1 or least_samples != samples:
         text = f"effective_min_query_count is {queries} and effective_min_sample_count {least_samples}; Offline has 1 and {samples}"
-        yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=d.line("effective_min_query_count"))
+        yield Fault(text, f"1 and {samples}", f"{queries} and {least_samples}", line=detail.line("effective_min_query_count"))
 
 
-def _single_stream(d: Detail) -> Faults:
-    """Equal issue makes the number of prepared queries the least count: whole sets, and one more."""
-    found = _stream(d, "single_stream", "SingleStream")
-    whole = d.number("effective_performance_sample_count")
+def _single_stream(detail: Detail) -> Faults:
+    """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up to whole sets, and one set more."""
+    found = _stream(detail, "single_stream", "SingleStream")
+    whole = detail.number("effective_performance_sample_count")
     if isinstance(found, str) or whole is None:
         yield found if isinstance(found, str) else "a setting of SingleStream is missing"
         return
-    yield from _rate(d, found, "single_stream")
+    yield from _rate(detail, found, "single_stream")
     least, slack = found["requested_min_query_count"], 0.0
-    if d.get("effective_sample_concatenate_permutation") and whole > 0:
+    if detail.get("effective_sample_concatenate_permutation") and whole > 0:
         prepared = 2 * found["requested_min_duration_ms"] * 1e6 / found["requested_single_stream_expected_latency_ns"]
         least, slack = (max(least, prepared) // whole + 1) * whole, whole
-    yield from _counts(d, found, least, 1, slack)
+    yield from _counts(detail, found, least, 1, slack)
 
 
-def _multi_stream(d: Detail) -> Faults:
-    """Equal issue changes nothing of what is requested."""
-    found, each = _stream(d, "multi_stream", "MultiStream"), d.number("requested_multi_stream_samples_per_query")
-    if isinstance(found, str) or each is None:
+def _multi_stream(detail: Detail) -> Faults:
+    """MultiStream, where equal issue changes no setting."""
+    found, per_query = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
+    if isinstance(found, str) or per_query is None:
         yield found if isinstance(found, str) else "a setting of MultiStream is missing"
         return
-    yield from _rate(d, found, "multi_stream")
-    yield from _counts(d, found, found["requested_min_query_count"], each)
+    yield from _rate(detail, found, "multi_stream")
+    yield from _counts(detail, found, found["requested_min_query_count"], per_query)
 
 
-def _server(d: Detail) -> Faults:
-    """The rate is taken as it is; queries are of one sample."""
+def _server(detail: Detail) -> Faults:
+    """Server: the rate is the requested one, and a query has one sample."""
     keys = ("effective_samples_per_query", "effective_min_query_count", "effective_min_sample_count", "requested_min_query_count")
     rates = ("requested_server_target_qps", "effective_target_qps")
-    values = _numbers(d, *keys, *rates)
+    values = _numbers(detail, *keys, *rates)
     if values is None:
         yield "a setting of Server is missing"
         return
     found = dict(zip((*keys, *rates), values, strict=True))
     if found["effective_target_qps"] != found["requested_server_target_qps"] or found["effective_target_qps"] <= 0:
-        yield of_entry(d, "effective_target_qps", f"{found['requested_server_target_qps']:.6g}", "requested is")
-    yield from _percentile(d, "server")
-    yield from _counts(d, found, found["requested_min_query_count"], 1)
+        yield entry_fault(detail, "effective_target_qps", f"{found['requested_server_target_qps']:.6g}", "requested is")
+    yield from _percentile(detail, "server")
+    yield from _counts(detail, found, found["requested_min_query_count"], 1)
 
 
-def _stream(d: Detail, name: str, scenario: str) -> dict[str, float] | str:
+def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
     keys = (
         f"requested_{name}_expected_latency_ns",
         "requested_min_duration_ms",
@@ -159,33 +159,33 @@ def _stream(d: Detail, name: str, scenario: str) -> dict[str, float] | str:
         "effective_min_query_count",
         "effective_min_sample_count",
     )
-    values = _numbers(d, *keys)
+    values = _numbers(detail, *keys)
     return f"a setting of {scenario} is missing" if values is None or values[0] <= 0 else dict(zip(keys, values, strict=True))
 
 
-def _rate(d: Detail, found: Mapping[str, float], name: str) -> Faults:
+def _rate(detail: Detail, found: Mapping[str, float], name: str) -> Faults:
     rate = 1e9 / found[f"requested_{name}_expected_latency_ns"]
     if not close(found["effective_target_qps"], rate, 2 * DIGITS):
-        yield of_entry(d, "effective_target_qps", f"{rate:.6g}", "the expected latency makes")
-    yield from _percentile(d, name)
+        yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", "the expected latency makes")
+    yield from _percentile(detail, name)
 
 
-def _percentile(d: Detail, name: str) -> Faults:
-    requested, effective = d.get(f"requested_{name}_target_latency_percentile"), d.get("effective_target_latency_percentile")
+def _percentile(detail: Detail, name: str) -> Faults:
+    requested, effective = detail.get(f"requested_{name}_target_latency_percentile"), detail.get("effective_target_latency_percentile")
     if requested != effective:
         text = f"the percentile requested is {requested}, the effective one {effective}"
-        yield Fault(text, str(requested), str(effective), line=d.line("effective_target_latency_percentile"))
+        yield Fault(text, str(requested), str(effective), line=detail.line("effective_target_latency_percentile"))
 
 
-def _counts(d: Detail, found: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
-    """`least` queries of `each` samples."""
+def _counts(detail: Detail, found: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
+    """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries they may differ."""
     queries, samples, least_samples = (found[f"effective_{key}"] for key in ("min_query_count", "samples_per_query", "min_sample_count"))
     if abs(queries - least) > slack or samples != each or least_samples != queries * each:
         text = (
             f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; "
             f"those requested make {least:g} of {each:g}"
         )
-        yield Fault(text, f"{least:g} of {each:g}", f"{queries} of {samples}", line=d.line("effective_min_query_count"))
+        yield Fault(text, f"{least:g} of {each:g}", f"{queries} of {samples}", line=detail.line("effective_min_query_count"))
 
 
 _BY_SCENARIO: Mapping[str, Callable[[Detail], Faults]] = {

@@ -1,91 +1,95 @@
-"""Which execution and which precision really ran: what the worker saw before and after each test, against the round's [evidence]."""
+"""Which execution and precision really ran: what the worker saw before and after each test, against the round's [evidence]."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from compliance.findings.check import Check, Fault, judge, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, not_applicable, shorten
 from compliance.rules import EvidenceRule
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
 _FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
-def checks(s: Subject) -> list[Check]:
-    if s.place.run is None:
-        return [not_applicable(name, _BARE, source=source) for name, source in (("evidence", "J1"), ("precision", "J2"))]
-    after = (s.performance.outcome or {}).get("evidence_after")
-    seen = after if isinstance(after, dict) else {}
-    found = []
-    for test in s.tests:
+def checks(subject: Subject) -> list[Check]:
+    """The checks of execution and precision, two for each test. A bare submission holds no evidence."""
+    if subject.place.run is None:
+        return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
+    after = (subject.performance.outcome or {}).get("evidence_after")
+    after_test = after if isinstance(after, dict) else {}
+    made = []
+    for test in subject.tests:
         file = f"raw/{test.name}/outcome.json"
-        found.append(
+        made.append(
             judge(
-                f"{test.name} evidence",
-                _graphs(test, s),
-                f"{s.recorded('execution')}: {seen.get('graphs')} graphs, none new while measuring{_told(seen.get('compiled_share'))}",
-                source="J1",
+                f"{test.name}-evidence",
+                _graphs(test, subject),
+                f"{subject.recorded('execution')}: {after_test.get('graphs')} graphs, none new while measuring{_share_text(after_test)}",
                 file=file,
                 fix=_FIX,
             )
         )
-        found.append(
+        made.append(
             judge(
-                f"{test.name} precision",
-                _precision(test, s),
-                f"{seen.get('precision')}, read off weights and a product",
-                source="J2",
+                f"{test.name}-precision",
+                _precision(test, subject),
+                f"{after_test.get('precision')}, read off weights and a product",
                 file=file,
                 fix=_FIX,
             )
         )
-    return found
+    return made
 
 
-def _told(share: Any) -> str:
+def _share_text(seen: Mapping[str, Any]) -> str:
+    share = seen.get("compiled_share")
     return f", {share:.0%} of the forward passes compiled" if isinstance(share, (int, float)) and share else ""
 
 
-def _seen(test: Test) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
     before, after = ((test.outcome or {}).get(key) for key in ("evidence_before", "evidence_after"))
     return (before, after) if isinstance(before, dict) and isinstance(after, dict) else None
 
 
-def _graphs(test: Test, s: Subject) -> Iterator[Fault | str]:
-    seen, rule = _seen(test), s.rules.evidence.get(str(s.recorded("execution")))
+def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    evidence, rule = _before_and_after(test), subject.rules.evidence.get(str(subject.recorded("execution")))
     if rule is None:
-        execution, known = shown(repr(s.recorded("execution"))), ", ".join(s.rules.evidence)
+        execution, known = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
         yield Fault(f"the round has no rule for the execution {execution}; it has {known}", f"one of {known}", execution)
         return
-    if seen is None:
+    if evidence is None:
         yield "the worker left none, neither from before nor from after the test"
         return
-    yield from _contradictions(rule, *seen, str(s.recorded("execution")))
+    yield from _contradictions(rule, *evidence, str(subject.recorded("execution")))
 
 
 def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
-    """What contradicts that `execution` ran, in the evidence (as JSON holds it) from before and after one test; nothing: it ran."""
+    """What contradicts that `execution` ran, a sentence each; empty: nothing does.
+
+    Args:
+        before, after: the evidence from before and after one test, as JSON holds it.
+    """
     return [str(fault) for fault in _contradictions(rule, before, after, execution)]
 
 
 def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> Iterator[Fault | str]:
-    seen = (before, after)
-    if not all(type(each.get("graphs")) is int for each in seen):
+    both = (before, after)
+    if not all(type(each.get("graphs")) is int for each in both):
         yield "the number of graphs is missing"
         return
-    for when, each in zip(("before", "after"), seen, strict=True):
+    for when, each in zip(("before", "after"), both, strict=True):
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
         yield from _operators(rule, each, when, execution)
-    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in seen))
+    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both))
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
 
 
-def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """Of the measured call: a model may hold graphs that it never runs. What was not measured does not pass."""
-    share, least = seen.get("compiled_share"), rule.min_compiled_share
+def _share(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+    """Too small a share of the measured call ran compiled, or nobody measured it: a model may hold graphs that it never runs."""
+    share, least = evidence.get("compiled_share"), rule.min_compiled_share
     if least is None:
         return
     if not isinstance(share, (int, float)) or isinstance(share, bool):
@@ -95,14 +99,14 @@ def _share(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: st
         yield Fault(text, f"{least:g}", f"{share:.3g}")
 
 
-def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    detail = seen.get("detail")
+def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+    detail = evidence.get("detail")
     programs = detail.get("xla_programs") if isinstance(detail, dict) else None
     if programs is None:
         if rule.xla_programs_counted:
             yield f"the number of XLA programs is missing {when} the test; {execution} must tell it"
     elif type(programs) is not int or programs < 0:
-        value = shown(repr(programs))
+        value = shorten(repr(programs))
         yield Fault(f"the number of XLA programs {when} the test is {value}, which is no count", "a count", value)
     elif rule.min_xla_programs is not None and programs < rule.min_xla_programs:
         least = rule.min_xla_programs
@@ -114,20 +118,20 @@ def _xla(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str)
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _operators(rule: EvidenceRule, seen: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """A compiled function may be entered and yet run operator by operator, where a switch of the framework says so."""
-    detail = seen.get("detail")
+def _operators(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+    """Operators that ran by themselves: a switch of the framework may make a compiled function run operator by operator."""
+    detail = evidence.get("detail")
     operators = detail.get("operators") if isinstance(detail, dict) else None
     if rule.max_operators is None or operators is None:
         return
     if type(operators) is not int or not 0 <= operators <= rule.max_operators:
-        value, most = shown(operators), rule.max_operators
+        value, most = shorten(operators), rule.max_operators
         text = f"{value} operators ran by themselves in the measured call {when} the test; {execution} has at most {most}"
         yield Fault(text, f"at most {most}", value)
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault | str]:
-    """Other than the measured call's graphs, where a SUT tells: every compilation of the process, and operators run one by one."""
+    """Compilations of other programs while measuring, and an eager execution without operators; only where a SUT counts them."""
     first, last = before.get("compilations"), after.get("compilations")
     if isinstance(first, int) and isinstance(last, int) and last - first > rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
@@ -138,7 +142,7 @@ def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, A
 
 
 def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution: str) -> Iterator[Fault | str]:
-    """A framework that does not count graph breaks says None."""
+    """Too few or too many graphs, graph breaks, or new graphs while measuring. `breaks`: None where the framework counts none."""
     if after < rule.min_graphs or before < rule.min_graphs:
         text = f"{before} graphs before and {after} after the test; {execution} needs at least {rule.min_graphs}: it ran eager"
         yield Fault(text, f"at least {rule.min_graphs}", f"{before} and {after}")
@@ -147,18 +151,18 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
         yield Fault(text, f"at most {rule.max_graphs}", str(max(before, after)))
     if rule.max_graph_breaks is not None and breaks is not None and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks):
         most = rule.max_graph_breaks
-        yield Fault(f"{shown(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shown(breaks))
+        yield Fault(f"{shorten(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shorten(breaks))
     if not 0 <= after - before <= rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
         yield Fault(f"{after - before} new graphs while measuring; {most} are allowed", f"at most {most}", str(after - before))
 
 
-def _precision(test: Test, s: Subject) -> Iterator[Fault | str]:
-    seen, want = _seen(test), s.recorded("cell", "precision")
-    if seen is None or want is None:
+def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    evidence, expected = _before_and_after(test), subject.recorded("cell", "precision")
+    if evidence is None or expected is None:
         yield "the worker left no evidence of it, or the record names no precision"
         return
-    for when, each in zip(("before", "after"), seen, strict=True):
-        if each.get("precision") != want:
-            found = shown(each.get("precision"))
-            yield Fault(f"{found} {when} the test; the cell says {shown(want)}", shown(want), found)
+    for when, each in zip(("before", "after"), evidence, strict=True):
+        if each.get("precision") != expected:
+            value = shorten(each.get("precision"))
+            yield Fault(f"{value} {when} the test; the cell says {shorten(expected)}", shorten(expected), value)

@@ -1,4 +1,4 @@
-"""Which files stand where: the exact set of a scenario, whole logs, odd names. The directory is walked here and nowhere else."""
+"""Which files stand where: the exact set of a scenario, whole logs, odd names. Only this file walks the directory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from compliance.findings.check import Check, Fault, judge, shown
+from compliance.findings.check import Check, Fault, judge, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Rules
-from compliance.subject import Place, Subject, Test, folders, measurements_file
+from compliance.subject import LoadGenRun, ResultFolder, Subject, folders, measurements_file
 
 _ADD = "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written when it is measured again"
 _RESTORE = "put the log there as LoadGen wrote it, or measure again"
@@ -21,152 +21,151 @@ _LABEL = re.compile(
 )
 
 
-def checks(s: Subject) -> list[Check]:
-    found = [
-        judge("files complete", _missing(s), "all there, none empty", source="A1 F3", file=s.place.name, fix=_ADD),
+def checks(subject: Subject) -> list[Check]:
+    """The checks of one result folder's files and of its logs' wholeness."""
+    made = [
+        judge("files-complete", _missing(subject), "all there, none empty", file=subject.place.name, fix=_ADD),
         judge(
-            "no other files",
-            _extra(s),
+            "no-other-files",
+            _extra(subject),
             "nothing that does not belong",
-            source="A1",
-            file=s.place.name,
+            file=subject.place.name,
             fix="remove them: a submission holds nothing else",
         ),
     ]
-    return [*found, *(check for test in s.tests for check in of_test(test, s))]
+    return [*made, *(check for test in subject.tests for check in of_test(test, subject))]
 
 
-def of_test(test: Test, s: Subject) -> list[Check]:
-    """That its two logs are whole, and of one mind."""
-    detail, summary = (s.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
+def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+    """The checks that a test's detail log is whole and its summary agrees with it."""
+    detail, summary = (subject.place.show(test.folder / name) for name in ("mlperf_log_detail.txt", "mlperf_log_summary.txt"))
     return [
         judge(
-            f"{test.name} detail log",
-            _whole(test, s),
+            f"{test.name}-detail-log",
+            _whole(test, subject),
             f"{sum(map(len, test.detail.occurrences.values()))} lines, one run",
-            source="A3",
             file=detail,
             fix=_RESTORE,
         ),
         judge(
-            f"{test.name} summary",
-            [*test.summary.problems, *_contradictions(test, s)],
+            f"{test.name}-summary",
+            [*test.summary.problems, *_contradictions(test, subject)],
             "as the detail log has it",
-            source="C5",
             file=summary,
             fix=_RESTORE,
         ),
     ]
 
 
-def submitter_checks(place: Place, rules: Rules, every: Sequence[Place]) -> list[Check]:
-    """Once for each submitter's folder. `every`: its scenarios."""
+def submitter_checks(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> list[Check]:
+    """The checks of a submitter's folder, made once for each. `every`: its result folders."""
     return [
         judge(
-            "nothing beside the scenarios",
+            "nothing-beside-the-scenarios",
             _beside(place, rules, every),
             "every file is of a scenario, a system, the source or a document",
-            source="A1",
             file=place.show(place.submitter_folder),
             fix="remove it, or put it into the folder it belongs to",
         ),
         judge(
-            "names and sizes",
+            "names-and-sizes",
             _odd(place, rules),
             "no link, hidden file, space, empty folder or file over 50 MB",
-            source="A1",
             file=place.show(place.submitter_folder),
             fix="rename, remove or shrink them, and put files where links are",
         ),
     ]
 
 
-def _expected(s: Subject) -> Iterator[Path]:
-    layout, folder = s.rules.layout, s.place.folder
-    yield from (s.place.measurements / name for name in layout.scenario_files)
-    yield measurements_file(s.place, s.rules)
+def _expected(subject: Subject) -> Iterator[Path]:
+    layout, folder = subject.rules.layout, subject.place.folder
+    yield from (subject.place.measurements / name for name in layout.scenario_files)
+    yield measurements_file(subject.place, subject.rules)
     yield from (folder / layout.performance / name for name in layout.performance_files)
     yield from (folder / layout.accuracy / name for name in layout.accuracy_files)
 
 
-def _missing(s: Subject) -> Iterator[Fault | str]:
-    for path in _expected(s):
+def _missing(subject: Subject) -> Iterator[Fault | str]:
+    for path in _expected(subject):
         size, fault = files.attempt(lambda p: p.stat().st_size, path)
         if fault or not path.is_file() or not size:
             state = "missing" if fault else "empty" if path.is_file() else "no file"
             state = "a link: it is not read" if files.link_to(path) else state
-            yield Fault(f"{_named(path, s)} is {state}", "a file", state, s.place.show(path))
+            yield Fault(f"{_named(path, subject)} is {state}", "a file", state, subject.place.show(path))
 
 
-def _extra(s: Subject) -> Iterator[Fault | str]:
-    """Compliance tests are other people's business; the performance folder may hold LoadGen's other logs."""
-    layout, folder = s.rules.layout, s.place.folder
-    wanted = {*_expected(s), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
-    wanted |= {parent for path in wanted for parent in path.parents}
-    for root in dict.fromkeys((folder, s.place.measurements, s.place.compliance)):
+def _extra(subject: Subject) -> Iterator[Fault | str]:
+    """Files that do not belong to a scenario. Compliance tests have their own check, and LoadGen's other logs may lie beside these."""
+    layout, folder = subject.rules.layout, subject.place.folder
+    expected = {*_expected(subject), *(folder / layout.performance / name for name in layout.tolerated_performance_files)}
+    expected |= {parent for path in expected for parent in path.parents}
+    for root in dict.fromkeys((folder, subject.place.measurements, subject.place.compliance)):
         for path in files.under(root):
-            if path not in wanted and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
-                yield Fault(f"{_named(path, s)} does not belong there", file=s.place.show(path))
+            if path not in expected and not _tolerated(path, root, layout.tolerated_scenario_entries, layout.documents):
+                yield Fault(f"{_named(path, subject)} does not belong there", file=subject.place.show(path))
 
 
 def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequence[str]) -> bool:
-    """An entry with a dot is a file; another is a folder, with all that is below it. Documents lie beside them."""
+    """Whether a path may be there: a document, one of `entries`, or below one. An entry with a dot is a file, another is a folder."""
     name = path.relative_to(root).as_posix()
     if path.parent == root and path.is_file() and _fits(documents, name):
         return True
     return any((name == entry and path.is_file()) if "." in entry else f"{name}/".startswith(f"{entry}/") for entry in entries)
 
 
-def _named(path: Path, s: Subject) -> str:
-    """Below the scenario's folder, or where the layout has it."""
-    around = s.place.folder if path.is_relative_to(s.place.folder) else s.place.submitter_folder
+def _named(path: Path, subject: Subject) -> str:
+    """A path as the finding names it: below the scenario's folder, else below the submitter's."""
+    around = subject.place.folder if path.is_relative_to(subject.place.folder) else subject.place.submitter_folder
     return path.relative_to(around).as_posix()
 
 
-def _whole(test: Test, s: Subject) -> Iterator[Fault | str]:
+def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     yield from test.detail.problems
-    keys = s.rules.detail_keys
-    kind = "tokens" if counts.tokens(test.detail) else "plain"
-    parts = ("common", test.name, s.scenario, f"{test.name}-{s.scenario}", f"{test.name}-{s.scenario}-{kind}")
-    wanted = [key for part in parts for key in keys.get(part, ())]
-    if lacking := [key for key in wanted if key not in test.detail.values]:
-        yield f"{len(lacking)} of {len(wanted)} keys are missing: {', '.join(lacking[:5])}"
-    # logging.cc, CollectTlsLoggerStats, warns of a buffer that grew once all is written.
+    keys = subject.rules.detail_keys
+    kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
+    parts = ("common", test.name, subject.scenario, f"{test.name}-{subject.scenario}", f"{test.name}-{subject.scenario}-{kind}")
+    expected = [key for part in parts for key in keys.get(part, ())]
+    if lacking := [key for key in expected if key not in test.detail.values]:
+        yield f"{len(lacking)} of {len(expected)} keys are missing: {', '.join(lacking[:5])}"
+    # Once all is written, a warning may follow about a buffer that grew (logging.cc, CollectTlsLoggerStats).
     written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
     last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
-    others = {other.metric.key for other in s.rules.scenarios.values()} - set(wanted)
+    others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
-        yield f"{strange[0]} is a figure of another scenario than {s.scenario}"
+        yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
     if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
-        yield f"it reports {len(told)} results, {shown(told[0])} among them; the log of an accuracy run holds none"
+        yield f"it reports {len(told)} results, {shorten(told[0])} among them; the log of an accuracy run holds none"
     if test.name == "performance" and last and last.key != "num_errors":
-        yield Fault(f"it ends with {shown(last.key)}; LoadGen ends with num_errors", "num_errors", shown(last.key), line=last.number)
+        yield Fault(f"it ends with {shorten(last.key)}; LoadGen ends with num_errors", "num_errors", shorten(last.key), line=last.number)
 
 
-def _contradictions(test: Test, s: Subject) -> Iterator[Fault | str]:
-    """The summary of an accuracy run says only whether there were errors."""
+def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    """Where the summary contradicts the detail log. An accuracy test's summary says only whether there were errors."""
     if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
-        yield f"it says {shown(odd)!r}"
+        yield f"it says {shorten(odd)!r}"
     if test.name == "accuracy":
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
         return
-    found = test.summary.values
-    for label, key in {**s.rules.summary_labels, **s.rules.scenario_labels.get(s.scenario, {})}.items():
-        if label not in found and key in test.detail.occurrences and _always(label, key):
+    values = test.summary.values
+    for label, key in {**subject.rules.summary_labels, **subject.rules.scenario_labels.get(subject.scenario, {})}.items():
+        if label not in values and key in test.detail.occurrences and _always(label, key):
             yield f"{label!r} is missing"
-        elif label in found and not _same(found[label], test.detail.get(key)):
-            stated, logged = shown(found[label]), shown(test.detail.get(key))
+        elif label in values and not _same(values[label], test.detail.get(key)):
+            stated, logged = shorten(values[label]), shorten(test.detail.get(key))
             yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
 
 
 def _always(label: str, key: str) -> bool:
-    """Whether every summary has it: some are of single scenarios, and a target latency gives way to those of tokens."""
+    """Whether every summary has a label. Some belong to single scenarios, and limits of tokens take the place of a latency limit."""
     return bool(_LABEL.fullmatch(label)) or (key.startswith("effective_") and label != "target_latency (ns)")
 
 
 def _same(text: str, value: object) -> bool:
-    """The summary writes rates with two decimals, Yes and NO; the detail log six digits, so that a rate of 1971.00 is 1971 there."""
+    """Whether a text of the summary means a value of the detail log.
+
+    The summary writes rates with two decimals, and Yes and NO. The detail log has six digits, so that a rate of 1971.00 is 1971 there.
+    """
     if isinstance(value, bool):
         return text in (("Yes", "1") if value else ("NO", "0"))
     if isinstance(value, int) and "." not in text:
@@ -177,7 +176,7 @@ def _same(text: str, value: object) -> bool:
     return text == value
 
 
-def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
+def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
     base = place.submitter_folder
     above = [base, base.parent, *([place.run / "raw"] if place.run else [])]
     yield from (Fault(f"{place.show(path)} is a link", file=place.show(path)) for path in above if path.is_symlink())
@@ -200,8 +199,8 @@ def _odd(place: Place, rules: Rules) -> Iterator[Fault | str]:
             yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))
 
 
-def _beside(place: Place, rules: Rules, every: Sequence[Place]) -> Iterator[Fault | str]:
-    """Files that no part of the audit looks at."""
+def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Iterator[Fault | str]:
+    """Files in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
     known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
     around = {parent for folder in known for parent in folder.parents}

@@ -1,4 +1,4 @@
-"""Which LoadGen: version, commit and hashes of its files, and the same in both tests."""
+"""Which LoadGen measured: its version, commit and files' hashes, and whether both tests have the same."""
 
 from __future__ import annotations
 
@@ -6,103 +6,106 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, differs, fail_or_manual, judge, shown
+from compliance.findings.check import Check, Fault, fail_or_manual, judge, mismatch, shorten
 from compliance.rules import Rules
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
-_GENERATED = ("/mlperf_conf.h",)  # by setup.py: a build from a checkout may not have it yet
+# setup.py writes these files, so that a build from a checkout may lack them.
+_GENERATED = ("/mlperf_conf.h",)
 
 
-def checks(s: Subject) -> list[Check]:
-    same = partial(judge, "LoadGen of both tests", good="the same version and build, SUT and library", source="D1", fix=fixes.BOTH)
+def checks(subject: Subject) -> list[Check]:
+    """The checks of each test's LoadGen, and that both tests have the same."""
+    same = partial(judge, "loadgen-of-both-tests", good="the same version and build, SUT and library", fix=fixes.BOTH)
     both = "both tests ran the same revision"
-    doubts = [*_build_dates(s), *_commits(s)]
+    doubts = [*_build_dates(subject), *_commits(subject)]
     return [
-        *(_loadgen(test, s) for test in s.tests),
-        fail_or_manual(same, _same_loadgen(s), doubts, both, of_a_run=s.place.run is not None),
+        *(_loadgen(test, subject) for test in subject.tests),
+        fail_or_manual(same, _same_loadgen(subject), doubts, both, of_a_run=subject.place.run is not None),
     ]
 
 
-def _loadgen(test: Test, s: Subject) -> Check:
-    """The wheel's own commit and files; in a bare submission of one of the round's versions a person may find them in another tag."""
+def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
+    """A run directory must have the wheel's commit and files. A bare submission may have those of another tag, which a person compares."""
     made = partial(
         judge,
-        f"{test.name} LoadGen",
+        f"{test.name}-loadgen",
         good=f"unmodified {test.detail.get('loadgen_version')}",
-        source="B1 D1",
-        file=s.place.show(test.folder / "mlperf_log_detail.txt"),
-        fix=f"measure with {s.rules.wheel}",
+        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
+        fix=f"measure with {subject.rules.wheel}",
     )
     tagged = "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference: compare with the tag"
-    return fail_or_manual(made, _altered(test, s.rules), _other_revision(test, s.rules), tagged, of_a_run=s.place.run is not None)
+    return fail_or_manual(
+        made, _altered(test, subject.rules), _other_revision(test, subject.rules), tagged, of_a_run=subject.place.run is not None
+    )
 
 
-def _altered(test: Test, rules: Rules) -> Iterator[Fault | str]:
-    """What no tagged revision without alteration logs."""
-    d = test.detail
-    version, _, commit = str(d.get("loadgen_version")).partition(" @ ")
+def _altered(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
+    """What no unaltered tagged revision logs."""
+    detail = test.detail
+    version, _, commit = str(detail.get("loadgen_version")).partition(" @ ")
     if version not in rules.versions:
-        line = d.line("loadgen_version")
-        yield differs("loadgen_version", d.get("loadgen_version"), " or ".join(rules.versions), f"{rules.round} wants", line=line)
+        line = detail.line("loadgen_version")
+        yield mismatch("loadgen_version", detail.get("loadgen_version"), " or ".join(rules.versions), f"{rules.round} wants", line=line)
         return
-    if d.get("loadgen_git_status_message") != "":
-        status = repr(str(d.get("loadgen_git_status_message"))[:120])
-        yield Fault(f"built from a changed source tree: {status}", "''", status, line=d.line("loadgen_git_status_message"))
-    found, known = d.get("loadgen_file_sha1"), rules.file_sha1[version]
-    if not isinstance(found, dict) or not found:
+    if detail.get("loadgen_git_status_message") != "":
+        status = repr(str(detail.get("loadgen_git_status_message"))[:120])
+        yield Fault(f"built from a changed source tree: {status}", "''", status, line=detail.line("loadgen_git_status_message"))
+    hashes, official = detail.get("loadgen_file_sha1"), rules.file_sha1[version]
+    if not isinstance(hashes, dict) or not hashes:
         yield "loadgen_file_sha1 is missing or empty"
     elif commit == rules.versions[version]:
-        sources = [path for path in known if path in found or (path.endswith((".cc", ".h")) and path not in _GENERATED)]
-        yield from (_sha1(test, version, path, known) for path in sorted(sources) if found.get(path) != known[path])
+        sources = [path for path in official if path in hashes or (path.endswith((".cc", ".h")) and path not in _GENERATED)]
+        yield from (_sha1(test, version, path, official) for path in sorted(sources) if hashes.get(path) != official[path])
 
 
-def _other_revision(test: Test, rules: Rules) -> Iterator[Fault]:
-    """Another commit than the wheel's and its files; or other files at the wheel's commit: a build from a checkout has more."""
+def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
+    """Another commit or other files than the wheel's. At the wheel's own commit a build from a checkout has more files."""
     version, _, commit = str(test.detail.get("loadgen_version")).partition(" @ ")
-    found = test.detail.get("loadgen_file_sha1")
-    if version not in rules.versions or not isinstance(found, dict):
+    hashes = test.detail.get("loadgen_file_sha1")
+    if version not in rules.versions or not isinstance(hashes, dict):
         return
-    official, known = rules.versions[version], rules.file_sha1[version]
+    official, official_hashes = rules.versions[version], rules.file_sha1[version]
     if commit != official:
-        text = f"built from commit {shown(commit)!r}; the official {version} is {official}"
-        yield Fault(text, official, shown(commit), line=test.detail.line("loadgen_version"))
-    paths = sorted({*found, *known} if commit != official else {*found} ^ {*known})
-    yield from (_sha1(test, version, path, known) for path in paths if found.get(path) != known.get(path))
+        text = f"built from commit {shorten(commit)!r}; the official {version} is {official}"
+        yield Fault(text, official, shorten(commit), line=test.detail.line("loadgen_version"))
+    paths = sorted({*hashes, *official_hashes} if commit != official else {*hashes} ^ {*official_hashes})
+    yield from (_sha1(test, version, path, official_hashes) for path in paths if hashes.get(path) != official_hashes.get(path))
 
 
-def _sha1(test: Test, version: str, path: str, known: Mapping[str, str]) -> Fault:
-    mine, official = shown(test.detail.get("loadgen_file_sha1").get(path)), str(known.get(path))
-    text = f"{shown(path)} has sha1 {mine}; the official {version} has {official}"
+def _sha1(test: LoadGenRun, version: str, path: str, known: Mapping[str, str]) -> Fault:
+    mine, official = shorten(test.detail.get("loadgen_file_sha1").get(path)), str(known.get(path))
+    text = f"{shorten(path)} has sha1 {mine}; the official {version} has {official}"
     return Fault(text, official, mine, line=test.detail.line("loadgen_file_sha1"))
 
 
-def _same_loadgen(s: Subject) -> Iterator[Fault]:
-    yield from _differences(s, "sut_name", "qsl_name")
-    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in s.tests]
+def _same_loadgen(subject: Subject) -> Iterator[Fault]:
+    yield from _differences(subject, "sut_name", "qsl_name")
+    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests]
     if versions[0] != versions[1] or versions[0] == "None":
-        yield from _differences(s, "loadgen_version")
+        yield from _differences(subject, "loadgen_version")
 
 
-def _commits(s: Subject) -> Iterator[Fault]:
-    """Of one version: two tags of it may have been built."""
-    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in s.tests]
-    return _differences(s, "loadgen_version") if versions[0] == versions[1] != "None" else iter(())
+def _commits(subject: Subject) -> Iterator[Fault]:
+    """Two commits of one version: there may be two tags of it."""
+    versions = [str(test.detail.get("loadgen_version")).partition(" @ ")[0] for test in subject.tests]
+    return _differences(subject, "loadgen_version") if versions[0] == versions[1] != "None" else iter(())
 
 
-def _build_dates(s: Subject) -> Iterator[Fault]:
-    """The same revision may have been built anew."""
-    return _differences(s, "loadgen_build_date_utc")
+def _build_dates(subject: Subject) -> Iterator[Fault]:
+    """Two build dates: the same revision may have been built twice."""
+    return _differences(subject, "loadgen_build_date_utc")
 
 
-def _differences(s: Subject, *keys: str) -> Iterator[Fault]:
+def _differences(subject: Subject, *keys: str) -> Iterator[Fault]:
     for key in keys:
-        values = [test.detail.get(key) for test in s.tests]
+        values = [test.detail.get(key) for test in subject.tests]
         if values[0] is None or values[0] != values[1]:
-            first, second = map(shown, values)
+            first, second = map(shorten, values)
             yield Fault(
                 f"{key}: performance {first}, accuracy {second}",
                 first,
                 second,
-                s.place.show(s.accuracy.folder / "mlperf_log_detail.txt"),
-                s.accuracy.detail.line(key),
+                subject.place.show(subject.accuracy.folder / "mlperf_log_detail.txt"),
+                subject.accuracy.detail.line(key),
             )

@@ -1,4 +1,4 @@
-"""System description, measurements.json, model mapping, source folder, record: JSON Schema, and what a schema cannot say."""
+"""The documents of a submission: system description, measurements.json, model mapping, README, source, record.json."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, ValidationError
 
-from compliance.findings.check import Check, Fault, differs, judge, manual, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
 from compliance.logs import files
 from compliance.subject import Subject, measurements_file
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"
-# Of a document that is wrong throughout, enough to say so.
+# No more errors of one document are looked at: these say that it is wrong throughout.
 _MOST_ERRORS = 1000
 _TEXTS = (".md", ".txt", ".adoc", ".rst", ".pdf")
 _NO_PROGRAMS = ("license", "licence", "copying", "notice", "readme", "authors", "changelog", "version")
@@ -26,74 +26,69 @@ _CALIBRATION = ("calibration.md", "calibration.adoc", "documentation/calibration
 _NETWORK_SUT = "Network SUT"
 
 
-def checks(s: Subject) -> list[Check]:
-    layout, place = s.rules.layout, s.place
+def checks(subject: Subject) -> list[Check]:
+    """The checks of all documents, by their JSON Schemas and by what a schema cannot say."""
+    layout, place = subject.rules.layout, subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
-    measured = place.show(measurements_file(place, s.rules))
+    measured = place.show(measurements_file(place, subject.rules))
     mapping = place.show(place.submitter_folder / layout.model_mapping)
     return [
         judge(
-            "system description",
-            [*_schema(s, s.system, "system", system), *_names(s)],
+            "system-description",
+            [*_schema(subject, subject.system, "system", system), *_names(subject)],
             "all fields, and of this submitter",
-            source="F1",
             file=system,
             fix=_CORRECT,
         ),
         judge(
-            "measurements.json",
-            _schema(s, s.measurements, "measurements", measured),
+            "measurements-json",
+            _schema(subject, subject.measurements, "measurements", measured),
             "all five fields",
-            source="F2",
             file=measured,
             fix=_CORRECT,
         ),
-        *_of_division(s, system, measured),
+        *_of_division(subject, system, measured),
         judge(
-            "README",
-            _readme(s),
+            "readme",
+            _readme(subject),
             "it says something",
-            source="F3",
             file=place.show(place.measurements / "README.md"),
             fix="write into it how to repeat the result",
         ),
-        judge("model mapping", _mapping(s, mapping), f"{place.benchmark} → {s.official}", source="F5", file=mapping, fix=_CORRECT),
+        judge("model-mapping", _mapping(subject, mapping), f"{place.benchmark} → {subject.official}", file=mapping, fix=_CORRECT),
         judge(
-            "source folder",
-            _source(s),
+            "source-folder",
+            _source(subject),
             "there, and not empty",
-            source="F4",
-            file=place.show(_source_folder(s)),
+            file=place.show(_source_folder(subject)),
             fix="put the source there, or how to come by it",
         ),
         judge(
-            "submitted source",
-            _submitted_source(s),
+            "submitted-source",
+            _submitted_source(subject),
             "the one that ran" if place.run else "there is a program",
-            level="submission",
-            source="F4",
-            file=place.show(_source_folder(s)),
+            file=place.show(_source_folder(subject)),
             fix="measure it with --mode submission, which puts the source there",
         ),
-        _record(s),
+        _record(subject),
     ]
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """Each violation, the first twenty by place."""
+    """What of a JSON value violates a schema of compliance/schemas/: the first twenty faults, in the order of their places."""
     errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
     return [_fault(e) for e in errors[:20]]
 
 
 def _fault(error: ValidationError) -> Fault:
-    """A schema's own description says more than "does not match"."""
-    where = shown(".".join(map(str, error.absolute_path))) or "the document"
+    """The fault of one violation. The schema's description, where it has one, says more than "does not match"."""
+    where = shorten(".".join(map(str, error.absolute_path))) or "the document"
     rule = error.schema.get("description") if isinstance(error.schema, dict) else None
-    text = f"{where} is {shown(repr(error.instance))}: {rule}" if rule and error.absolute_path else f"{where}: {error.message[:160]}"
+    text = f"{where} is {shorten(repr(error.instance))}: {rule}" if rule and error.absolute_path else f"{where}: {error.message[:160]}"
     if error.validator in ("required", "additionalProperties"):
         return Fault(text)
     return Fault(
-        text, rule or f"{error.validator}: {shown(json.dumps(error.validator_value, ensure_ascii=False))}", shown(repr(error.instance))
+        text, rule or f"{error.validator}: {shorten(json.dumps(error.validator_value, ensure_ascii=False))}", shorten(repr(error.instance))
     )
 
 
@@ -104,67 +99,62 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(document)
 
 
-def _schema(s: Subject, value: dict[str, Any] | None, schema: str, file: str) -> Sequence[Fault | str]:
-    return [s.faults.get(file, f"{file} is missing")] if value is None else faults_of(value, schema)
+def _schema(subject: Subject, value: dict[str, Any] | None, schema: str, file: str) -> Sequence[Fault | str]:
+    return [subject.faults.get(file, f"{file} is missing")] if value is None else faults_of(value, schema)
 
 
-def _names(s: Subject) -> Iterator[Fault]:
-    """Submitter and division of the description are the folders', letter case aside."""
-    for key, want in (("submitter", s.place.submitter_folder.name), ("division", s.place.division)):
-        found = (s.system or {}).get(key)
-        if s.system is not None and str(found).lower() != want.lower():
-            yield differs(key, repr(found), want, "the folder is")
+def _names(subject: Subject) -> Iterator[Fault]:
+    """Submitter and division of the system description, where they are not the folders'; letter case does not matter."""
+    for key, expected in (("submitter", subject.place.submitter_folder.name), ("division", subject.place.division)):
+        found = (subject.system or {}).get(key)
+        if subject.system is not None and str(found).lower() != expected.lower():
+            yield mismatch(key, repr(found), expected, "the folder is")
 
 
-def _mapping(s: Subject, file: str) -> Iterator[Fault | str]:
-    known, name = s.rules.benchmarks, s.place.benchmark
-    if s.mapping is not None or file in s.faults:
-        yield from _schema(s, s.mapping, "model_mapping", file)
-    if s.official not in known:
-        names, official = ", ".join(known), shown(s.official)
-        none = "not mapped to one" if s.place.division == "open" else f"{s.place.division} heeds no mapping"
+def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
+    known, name = subject.rules.benchmarks, subject.place.benchmark
+    if subject.mapping is not None or file in subject.faults:
+        yield from _schema(subject, subject.mapping, "model_mapping", file)
+    if subject.official not in known:
+        names, official = ", ".join(known), shorten(subject.official)
+        none = "not mapped to one" if subject.place.division == "open" else f"{subject.place.division} heeds no mapping"
         text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and {none}"
-        yield Fault(f"{text}; {s.rules.round} has {names}", f"one of {names}", official)
+        yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
-def _of_division(s: Subject, system: str, measured: str) -> list[Check]:
-    """What closed and network ask for and open does not."""
-    if s.place.division == "open":
+def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
+    """The checks of what the closed and network divisions ask for, and the open division does not."""
+    if subject.place.division == "open":
         why = "the open division does not ask for it"
-        return [
-            not_applicable(name, why, source=source, level="submission")
-            for name, source in (("retraining", "F7"), ("calibration", "F7"), ("network", "F8"))
-        ]
+        return [not_applicable(check_id, why) for check_id in ("retraining", "calibration", "network")]
     network = judge(
         "network",
-        _network(s),
+        _network(subject),
         "as the division wants it",
-        source="F8",
-        level="submission",
         file=system,
         fix="submit to the division it was measured for",
     )
-    return [_retraining(s, measured), _calibration(s), network]
+    return [_retraining(subject, measured), _calibration(subject), network]
 
 
-def _retraining(s: Subject, file: str) -> Check:
-    stated = (s.measurements or {}).get("retraining")
+def _retraining(subject: Subject, file: str) -> Check:
+    stated = (subject.measurements or {}).get("retraining")
     words = [str(word).strip().rstrip(".").lower() for word in (stated if isinstance(stated, list) else [stated])]
-    where = {"level": "submission", "source": "F7", "file": file, "fix": "submit what was retrained to the open division"}
-    if s.measurements is None or all(word in _NOT_RETRAINED for word in words):
-        return judge("retraining", [] if s.measurements is not None else [f"{file} does not tell"], f"{shown(stated)}", **where)
+    where = {"file": file, "fix": "submit what was retrained to the open division"}
+    if subject.measurements is None or all(word in _NOT_RETRAINED for word in words):
+        return judge("retraining", [] if subject.measurements is not None else [f"{file} does not tell"], f"{shorten(stated)}", **where)
     return manual(
-        "retraining", f"retraining is {shown(repr(stated))}; the {s.place.division} division allows none: judge what was done", **where
+        "retraining",
+        f"retraining is {shorten(repr(stated))}; the {subject.place.division} division allows none: judge what was done",
+        **where,
     )
 
 
-def _calibration(s: Subject) -> Check:
-    """A model may be calibrated without it only where nothing was quantised, which nobody but a person can tell."""
-    there = [name for name in _CALIBRATION if _says_something(s.place.submitter_folder / name)]
+def _calibration(subject: Subject) -> Check:
+    """A document on calibration must be there, unless nothing was quantised, which only a person can tell."""
+    there = [name for name in _CALIBRATION if _says_something(subject.place.submitter_folder / name)]
     where = {
-        "level": "submission",
-        "source": "F7",
-        "file": s.place.show(s.place.submitter_folder),
+        "file": subject.place.show(subject.place.submitter_folder),
         "fix": f"put it there as {_CALIBRATION[0]} or {_CALIBRATION[2]}",
     }
     if there:
@@ -172,21 +162,23 @@ def _calibration(s: Subject) -> Check:
     return manual("calibration", "no document says how the model was quantised: it is asked for unless nothing was quantised", **where)
 
 
-def _network(s: Subject) -> Iterator[Fault]:
-    """performance_check.py, network_check."""
-    stated = (s.system or {}).get("is_network")
-    is_network, wanted = str(stated).lower() == "true", s.place.division == "network"
+def _network(subject: Subject) -> Iterator[Fault]:
+    """Where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
+    stated = (subject.system or {}).get("is_network")
+    is_network, wanted = str(stated).lower() == "true", subject.place.division == "network"
     if is_network is not wanted:
-        want = '"true"' if wanted else "absent"
-        yield differs("is_network", "absent" if stated is None else repr(stated), want, f"the {s.place.division} division wants it")
-    for test in s.tests if wanted else ():
+        expected = '"true"' if wanted else "absent"
+        yield mismatch(
+            "is_network", "absent" if stated is None else repr(stated), expected, f"the {subject.place.division} division wants it"
+        )
+    for test in subject.tests if wanted else ():
         if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
-            file, line = s.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
-            yield differs("sut_name", repr(name), f"{_NETWORK_SUT!r} in it", "the network division wants", file=file, line=line)
+            file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
+            yield mismatch("sut_name", repr(name), f"{_NETWORK_SUT!r} in it", "the network division wants", file=file, line=line)
 
 
-def _readme(s: Subject) -> Iterator[str]:
-    path = s.place.measurements / "README.md"
+def _readme(subject: Subject) -> Iterator[str]:
+    path = subject.place.measurements / "README.md"
     if path.exists() and not _says_something(path):
         yield "README.md is blank; it has to say how the result is repeated"
 
@@ -196,39 +188,39 @@ def _says_something(path: Path) -> bool:
     return bool(content and any(c.isprintable() and not c.isspace() for c in content.decode("utf-8", "replace")))
 
 
-def _source_folder(s: Subject) -> Path:
-    return s.place.submitter_folder / s.rules.layout.source.format(benchmark=s.place.benchmark)
+def _source_folder(subject: Subject) -> Path:
+    return subject.place.submitter_folder / subject.rules.layout.source.format(benchmark=subject.place.benchmark)
 
 
-def _source(s: Subject) -> Iterator[str]:
-    if not any(path.stat().st_size for path in _source_files(s)):
+def _source(subject: Subject) -> Iterator[str]:
+    if not any(path.stat().st_size for path in _source_files(subject)):
         yield "it holds no file that says anything"
 
 
-def _source_files(s: Subject) -> Iterator[Path]:
-    return (path for path in files.under(_source_folder(s)) if path.is_file() and not path.is_symlink())
+def _source_files(subject: Subject) -> Iterator[Path]:
+    return (path for path in files.under(_source_folder(subject)) if path.is_file() and not path.is_symlink())
 
 
-def _submitted_source(s: Subject) -> Iterator[Fault | str]:
-    """Beside record.json it must be what the worker ran; a bare submission must hold more than text."""
-    folder = _source_folder(s)
-    if not any(_is_program(path) for path in _source_files(s)):
+def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
+    """Submitted source that is not what the worker ran, by record.json; in a bare submission, source that is text alone."""
+    folder = _source_folder(subject)
+    if not any(_is_program(path) for path in _source_files(subject)):
         yield "it holds no program, only text; src/<benchmark> is the code that ran"
-    elif s.place.run is not None:
+    elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
-        if digest != s.recorded("git", "worker_source_sha256"):
-            stated = shown(s.recorded("git", "worker_source_sha256"))
+        if digest != subject.recorded("git", "worker_source_sha256"):
+            stated = shorten(subject.recorded("git", "worker_source_sha256"))
             text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {stated} ran"
             yield fault or Fault(text, stated, str(digest))
 
 
 def _is_program(path: Path) -> bool:
-    """Or may be one: not a text or a licence, and not empty."""
+    """Whether a file may be a program: it is not empty, and no text or licence by its name."""
     return path.suffix.lower() not in _TEXTS and path.stem.lower() not in _NO_PROGRAMS and path.stat().st_size > 0
 
 
-def _record(s: Subject) -> Check:
-    if s.place.run is None:
-        return not_applicable("record.json", "a submission without a run directory around it", source="D3")
-    faults = _schema(s, s.record, "record", "record.json")
-    return judge("record.json", faults, "complete", source="D3", file="record.json", fix="put the run's own file there, or measure again")
+def _record(subject: Subject) -> Check:
+    if subject.place.run is None:
+        return not_applicable("record-json", "a submission without a run directory around it")
+    faults = _schema(subject, subject.record, "record", "record.json")
+    return judge("record-json", faults, "complete", file="record.json", fix="put the run's own file there, or measure again")

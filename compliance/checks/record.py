@@ -1,4 +1,4 @@
-"""What the tree, the workers' outcomes and result.json say, against record.json and the logs: each was made of those."""
+"""Whether the tree, the workers' outcomes and result.json agree with record.json and the logs, from which they were made."""
 
 from __future__ import annotations
 
@@ -9,167 +9,170 @@ from dataclasses import replace
 from typing import Any
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, differs, judge, not_applicable, shown
+from compliance.findings.check import Check, Fault, judge, mismatch, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.logs import files
-from compliance.subject import BARE, Subject, Test, measurements_file
+from compliance.subject import BARE, LoadGenRun, Subject, measurements_file
 
 _NO_RECORD = "a submission without a run directory around it: there is no record.json to compare with"
 _JOB = "raw/performance/job.json"
-# Of a Job: what the accuracy and the performance test of one result have in common.
+# The fields of job.json that the performance and the accuracy test share.
 _SAME = ("sut", "family", "workload", "scenario", "benchmark", "answer", "inputs", "made_with")
 _UNREAD = "record.json, which it is compared with, cannot be read"
-_NAMES = ("system of the record", "measurements of the record", "outcomes and result")
+_IDS = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
 _MADE = "put back what the run wrote, or measure again"
 _UNTOLD = ("N/A", "none")
 _HELD = {"tf32": "float32"}
-# scenario → LoadGen's figure that result.json tells: its name, and for each key of the log, the first that is not 0, the log's unit in its.
+# scenario → the figure of result.json: its name, and the keys it may come from with the factor between their units. The first key that
+# is not 0 counts.
 _FIGURES: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "Offline": ("samples_per_second", {"result_samples_per_second": 1}),
     "SingleStream": ("latency_p90", {"early_stopping_latency_ss": 1e-6, "result_90.00_percentile_latency_ns": 1e-6}),
 }
 
 
-def checks(s: Subject) -> list[Check]:
-    if s.record is None:
-        return [not_applicable(name, _UNREAD if s.place.run else _NO_RECORD, source="D4") for name in _NAMES]
-    system = s.place.show(s.place.submitter_folder / s.rules.layout.system.format(system=s.place.system))
-    found = [
-        ("system of the record", [*_folders(s), *_system(s)], "the machine, SUT and submitter that were recorded", system),
+def checks(subject: Subject) -> list[Check]:
+    """The checks of the system description, measurements.json, outcomes and result.json against record.json."""
+    if subject.record is None:
+        return [not_applicable(check_id, _UNREAD if subject.place.run else _NO_RECORD) for check_id in _IDS]
+    system = subject.place.show(subject.place.submitter_folder / subject.rules.layout.system.format(system=subject.place.system))
+    rows = [
+        ("system-of-the-record", [*_folders(subject), *_system(subject)], "the machine, SUT and submitter that were recorded", system),
         (
-            "measurements of the record",
-            _measurements(s),
+            "measurements-of-the-record",
+            _measurements(subject),
             "data types and weights that were recorded",
-            s.place.show(measurements_file(s.place, s.rules)),
+            subject.place.show(measurements_file(subject.place, subject.rules)),
         ),
         (
-            "outcomes and result",
-            [*(fault for test in (*s.tests, *s.compliance.values()) for fault in _outcome(test, s)), *_result(s)],
+            "outcomes-and-result",
+            [*(fault for test in (*subject.tests, *subject.compliance.values()) for fault in _outcome(test, subject)), *_result(subject)],
             "every worker answered and took what its log says, whose figure is the result's",
             "",
         ),
     ]
-    return [judge(name, faults, good, source="D4", file=file, fix=_MADE) for name, faults, good, file in found]
+    return [judge(check_id, faults, good, file=file, fix=_MADE) for check_id, faults, good, file in rows]
 
 
-def agreement(s: Subject) -> Check:
-    if s.place.run is None:
-        return not_applicable("record", BARE, source="D3")
-    return judge("record", _record(s), "agrees with logs and folders", source="D3", file="record.json", fix=fixes.OWN)
+def agreement(subject: Subject) -> Check:
+    """The check of record.json itself against logs, folders and jobs."""
+    if subject.place.run is None:
+        return not_applicable("record", BARE)
+    return judge("record", _record(subject), "agrees with logs and folders", file="record.json", fix=fixes.OWN)
 
 
-def _record(s: Subject) -> Iterator[Fault | str]:
-    if s.record is None:
-        yield s.faults.get("record.json", "record.json is missing")
+def _record(subject: Subject) -> Iterator[Fault | str]:
+    if subject.record is None:
+        yield subject.faults.get("record.json", "record.json is missing")
         return
-    d = s.performance.detail
+    detail = subject.performance.detail
     expected = {
-        ("round",): s.rules.round,
-        ("benchmark", "name"): s.place.benchmark,
-        ("benchmark", "official"): s.official,
-        ("cell", "scenario"): s.place.scenario,
-        ("qsl", "samples"): d.get("qsl_reported_total_count"),
-        ("qsl", "performance_sample_count"): d.get("effective_performance_sample_count"),
+        ("round",): subject.rules.round,
+        ("benchmark", "name"): subject.place.benchmark,
+        ("benchmark", "official"): subject.official,
+        ("cell", "scenario"): subject.place.scenario,
+        ("qsl", "samples"): detail.get("qsl_reported_total_count"),
+        ("qsl", "performance_sample_count"): detail.get("effective_performance_sample_count"),
     }
     for keys, want in expected.items():
-        if s.recorded(*keys) is None or s.recorded(*keys) != want:
-            yield differs(".".join(keys), repr(s.recorded(*keys)), repr(want), "logs and folders say")
+        if subject.recorded(*keys) is None or subject.recorded(*keys) != want:
+            yield mismatch(".".join(keys), repr(subject.recorded(*keys)), repr(want), "logs and folders say")
     for short, whole in (("weights", "weights"), ("dataset", "inputs")):
-        value, digest = s.recorded("cell", short), s.recorded("digests", whole)
+        value, digest = subject.recorded("cell", short), subject.recorded("digests", whole)
         if value not in ("seeded", "synthetic") and not (isinstance(value, str) and value and str(digest).startswith(value)):
             begins = repr(str(digest)[:16])
-            text = f"cell.{short} is {shown(repr(value))} and digests.{whole} {begins}; the one begins the other"
-            yield Fault(text, f"what {begins} begins with", shown(repr(value)))
-    yield from _jobs(s)
+            text = f"cell.{short} is {shorten(repr(value))} and digests.{whole} {begins}; the one begins the other"
+            yield Fault(text, f"what {begins} begins with", shorten(repr(value)))
+    yield from _jobs(subject)
 
 
-def _jobs(s: Subject) -> Iterator[Fault | str]:
-    first, second = (test.job for test in s.tests)
+def _jobs(subject: Subject) -> Iterator[Fault | str]:
+    first, second = (test.job for test in subject.tests)
     if first is None or second is None:
-        yield from (fault for test in s.tests for name, fault in test.faults.items() if name == "job.json")
+        yield from (fault for test in subject.tests for name, fault in test.faults.items() if name == "job.json")
         return
-    others = [(test, test.job) for test in (s.accuracy, *s.compliance.values()) if test.job is not None]
+    others = [(test, test.job) for test in (subject.accuracy, *subject.compliance.values()) if test.job is not None]
     for test, job in others:
         for key in _SAME:
             if first.get(key) != job.get(key):
                 text = f"job.json: {key} differs between the performance and the {test.name} test"
-                yield Fault(text, shown(first.get(key)), shown(job.get(key)), f"raw/{test.name}/job.json")
+                yield Fault(text, shorten(first.get(key)), shorten(job.get(key)), f"raw/{test.name}/job.json")
     workload = first.get("workload")
     for key in ("precision", "batch_size", "device", "model", "task"):
-        if not isinstance(workload, dict) or workload.get(key) != s.recorded("cell", key):
-            want = shown(repr(s.recorded("cell", key)))
-            found = shown(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
-            yield Fault(f"job.json: workload.{key} is not the cell's {want}", want, found, _JOB)
-    if first.get("sut") != s.recorded("cell", "sut"):
-        found, want = shown(repr(first.get("sut"))), shown(repr(s.recorded("cell", "sut")))
-        yield Fault(f"job.json: sut is {found}, the cell's {want}", want, found, _JOB)
-    if not isinstance(workload, dict) or workload.get("execution") != s.recorded("execution"):
-        want = shown(repr(s.recorded("execution")))
-        found = shown(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
-        yield Fault(f"job.json: workload.execution is not record.json's {want}", want, found, _JOB)
-    for test, job in ((s.performance, first), *others):
+        if not isinstance(workload, dict) or workload.get(key) != subject.recorded("cell", key):
+            expected = shorten(repr(subject.recorded("cell", key)))
+            found = shorten(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
+            yield Fault(f"job.json: workload.{key} is not the cell's {expected}", expected, found, _JOB)
+    if first.get("sut") != subject.recorded("cell", "sut"):
+        found, expected = shorten(repr(first.get("sut"))), shorten(repr(subject.recorded("cell", "sut")))
+        yield Fault(f"job.json: sut is {found}, the cell's {expected}", expected, found, _JOB)
+    if not isinstance(workload, dict) or workload.get("execution") != subject.recorded("execution"):
+        expected = shorten(repr(subject.recorded("execution")))
+        found = shorten(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
+        yield Fault(f"job.json: workload.execution is not record.json's {expected}", expected, found, _JOB)
+    for test, job in ((subject.performance, first), *others):
         if job.get("test") != test.name:
-            found, file = shown(repr(job.get("test"))), f"raw/{test.name}/job.json"
+            found, file = shorten(repr(job.get("test"))), f"raw/{test.name}/job.json"
             yield Fault(f"{file} is of the test {found}", repr(test.name), found, file)
 
 
-def _folders(s: Subject) -> Iterator[Fault]:
-    submitter, system = s.recorded("submitter"), system_id(s)
-    if submitter is not None and s.place.submitter_folder.name != submitter:
-        yield differs("the submitter's folder", s.place.submitter_folder.name, submitter, "record.json says")
-    if system is not None and s.place.system != system:
-        yield differs("the system's folder", s.place.system, system, "record.json's machine and SUT make")
+def _folders(subject: Subject) -> Iterator[Fault]:
+    submitter, system = subject.recorded("submitter"), system_id(subject)
+    if submitter is not None and subject.place.submitter_folder.name != submitter:
+        yield mismatch("the submitter's folder", subject.place.submitter_folder.name, submitter, "record.json says")
+    if system is not None and subject.place.system != system:
+        yield mismatch("the system's folder", subject.place.system, system, "record.json's machine and SUT make")
 
 
-def system_id(s: Subject) -> str | None:
-    """Processor or accelerator, threads and SUT, as the harness names a system; None where the record does not tell."""
-    gpu, threads = _gpu(s), s.recorded("machine", "threads")
-    host = gpu.get("name") if gpu else s.recorded("machine", "cpu")
+def system_id(subject: Subject) -> str | None:
+    """The name the harness gives a system: processor or accelerator, threads, SUT; None: the record lacks one of them."""
+    gpu, threads = _gpu(subject), subject.recorded("machine", "threads")
+    host = gpu.get("name") if gpu else subject.recorded("machine", "cpu")
     if not isinstance(host, str) or threads is None:
         return None
-    return f"{re.sub(r'[^A-Za-z0-9]+', '-', host).strip('-') or 'unknown'}-{shown(threads)}t-{shown(s.recorded('cell', 'sut'))}"
+    return f"{re.sub(r'[^A-Za-z0-9]+', '-', host).strip('-') or 'unknown'}-{shorten(threads)}t-{shorten(subject.recorded('cell', 'sut'))}"
 
 
-def _gpu(s: Subject) -> Mapping[str, Any]:
-    """The one a cell runs on, the first; empty on a CPU."""
-    found = s.recorded("machine", "accelerators")
-    if s.recorded("cell", "device") != "cuda" or not isinstance(found, list) or not found or not isinstance(found[0], dict):
+def _gpu(subject: Subject) -> Mapping[str, Any]:
+    """The record of the accelerator the cell ran on, the first one; empty on a CPU."""
+    found = subject.recorded("machine", "accelerators")
+    if subject.recorded("cell", "device") != "cuda" or not isinstance(found, list) or not found or not isinstance(found[0], dict):
         return {}
     return found[0]
 
 
-def _system(s: Subject) -> Iterator[Fault]:
-    """Field by field, where the record tells; "N/A" of a host's claims nothing."""
-    if s.system is None:
+def _system(subject: Subject) -> Iterator[Fault]:
+    """Fields of the system description that are not what the record says. "N/A" in a field of the host says nothing."""
+    if subject.system is None:
         return
-    for key, want in _described(s).items():
-        found = str(s.system.get(key))
-        if found != want and not (found == "N/A" and not key.startswith("accelerator")):
-            yield differs(key, repr(found), repr(want), "record.json says")
-    framework = str(s.system.get("framework"))
+    for key, expected in _described(subject).items():
+        found = str(subject.system.get(key))
+        if found != expected and not (found == "N/A" and not key.startswith("accelerator")):
+            yield mismatch(key, repr(found), repr(expected), "record.json says")
+    framework = str(subject.system.get("framework"))
     sut, _, stack = framework.partition(": ")
-    versions = s.recorded("environment", "versions")
+    versions = subject.recorded("environment", "versions")
     known = {f"{name} {version}" for name, version in versions.items()} if isinstance(versions, dict) else set()
-    if framework != "N/A" and (sut != s.recorded("cell", "sut") or not set(filter(None, stack.split(", "))) <= known):
-        want = f"{shown(s.recorded('cell', 'sut'))}: and packages of environment.versions"
-        yield differs("framework", repr(framework), want, "record.json says")
+    if framework != "N/A" and (sut != subject.recorded("cell", "sut") or not set(filter(None, stack.split(", "))) <= known):
+        expected = f"{shorten(subject.recorded('cell', 'sut'))}: and packages of environment.versions"
+        yield mismatch("framework", repr(framework), expected, "record.json says")
 
 
-def _described(s: Subject) -> dict[str, str]:
-    def told(key: str) -> Any:
-        return s.recorded("machine", key)
+def _described(subject: Subject) -> dict[str, str]:
+    def recorded(key: str) -> Any:
+        return subject.recorded("machine", key)
 
-    gpu, memory = _gpu(s), told("memory_bytes")
+    gpu, memory = _gpu(subject), recorded("memory_bytes")
     host = {
-        "host_processor_model_name": told("cpu"),
-        "host_processors_per_node": told("sockets"),
-        "host_processor_core_count": told("cores"),
-        "host_processor_vcpu_count": told("threads"),
-        "host_processor_caches": told("caches"),
+        "host_processor_model_name": recorded("cpu"),
+        "host_processors_per_node": recorded("sockets"),
+        "host_processor_core_count": recorded("cores"),
+        "host_processor_vcpu_count": recorded("threads"),
+        "host_processor_caches": recorded("caches"),
         "host_memory_capacity": _gib(memory, 1),
-        "host_storage_type": told("disk_kind"),
-        "operating_system": told("kernel") and f"{told('operating_system')}, {told('kernel')}",
-        "system_name": system_id(s),
+        "host_storage_type": recorded("disk_kind"),
+        "operating_system": recorded("kernel") and f"{recorded('operating_system')}, {recorded('kernel')}",
+        "system_name": system_id(subject),
     }
     accelerator = {
         "number_of_nodes": "1",
@@ -184,110 +187,110 @@ def _gib(value: Any, digits: int) -> str | None:
     return f"{value / 2**30:.{digits}f} GiB" if isinstance(value, int | float) and 0 < value < 1e18 else None
 
 
-def _measurements(s: Subject) -> Iterator[Fault]:
-    stated, precision = s.measurements or {}, str(s.recorded("cell", "precision"))
-    wanted = {"input_data_types": s.rules.own.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
-    for key, want in wanted.items():
-        if key in stated and stated[key] != want:
-            yield differs(key, repr(stated[key]), repr(want), "the run has")
-    weights, digest = stated.get("starting_weights_filename"), str(s.recorded("digests", "weights"))
+def _measurements(subject: Subject) -> Iterator[Fault]:
+    stated, precision = subject.measurements or {}, str(subject.recorded("cell", "precision"))
+    wanted = {"input_data_types": subject.rules.project_limits.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
+    for key, expected in wanted.items():
+        if key in stated and stated[key] != expected:
+            yield mismatch(key, repr(stated[key]), repr(expected), "the run has")
+    weights, digest = stated.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
-        yield differs("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
+        yield mismatch("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
 
 
-def _issued_samples(test: Test, scenario: str) -> float | None:
-    """By the log; None: it does not say."""
+def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
+    """The samples a test issued, by its log; None: the log does not say."""
     return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
 
 
-def _outcome(test: Test, s: Subject) -> Iterator[Fault]:
-    """Of a worker that ended well; of others `worker outcomes` says so."""
+def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
+    """Where a worker's outcome contradicts its log. One that did not end well is the business of `worker-outcomes`."""
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
-    answered, issued = outcome.get("answered"), _issued_samples(test, s.scenario)
+    answered, issued = outcome.get("answered"), _issued_samples(test, subject.scenario)
     count = answered.get("samples") if isinstance(answered, dict) else None
     if issued is not None and count != issued:
-        yield differs(f"{test.name}: answered.samples", repr(count), f"{issued:.0f}", "LoadGen issued", file=file)
+        yield mismatch(f"{test.name}: answered.samples", repr(count), f"{issued:.0f}", "LoadGen issued", file=file)
     spent, logged = outcome.get("test_ns"), _logged_ms(test)
     if logged is None:
         return
-    slack = s.rules.own.outcome_slack
+    slack = subject.rules.project_limits.outcome_slack
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
     if not isinstance(spent, int | float) or not logged <= spent / 1e6 <= most:
-        want = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        yield differs(f"{test.name}: test_ns", shown(repr(spent)), want, "the log's own time makes it", file=file)
+        expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
+        yield mismatch(f"{test.name}: test_ns", shorten(repr(spent)), expected, "the log's own time makes it", file=file)
 
 
-def _logged_ms(test: Test) -> float | None:
-    """The largest time of an entry; None: there is none."""
+def _logged_ms(test: LoadGenRun) -> float | None:
+    """The time of the log's last entry, in milliseconds; None: no entry has one."""
     times = [line.time_ms for lines in test.detail.occurrences.values() for line in lines if math.isfinite(line.time_ms)]
     return max(times, default=None)
 
 
-def _result(s: Subject) -> Iterator[Fault]:
-    """A run is audited before result.json is written, which then holds the audit's counts: it has no check of its own."""
-    assert s.place.run is not None
-    path = s.place.run / "result.json"
+def _result(subject: Subject) -> Iterator[Fault]:
+    """Where result.json contradicts record and log. It has no check of its own: it is written after the audit, with its counts."""
+    assert subject.place.run is not None
+    path = subject.place.run / "result.json"
     if path.exists() or path.is_symlink():
-        found, why = files.attempt(files.json_object, path)
-        faults = [Fault(why)] if found is None else _contradictions(found, s)
+        result, why = files.attempt(files.json_object, path)
+        faults = [Fault(why)] if result is None else _contradictions(result, subject)
         yield from (replace(fault, text=f"result.json: {fault.text}", file="result.json") for fault in faults)
 
 
-def _contradictions(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
+def _contradictions(result: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
     for key in ("cell", "mode", "round"):
-        if found.get(key) != s.recorded(key):
-            yield differs(key, repr(found.get(key)), repr(s.recorded(key)), "record.json has")
-    d = s.performance.detail
-    verdict, stated = shown(d.get("result_validity")), found.get("loadgen")
-    if stated is not None and shown(stated).partition(":")[0] != verdict:
-        yield differs("loadgen", repr(stated), verdict, "the log says")
-    told = found.get("metric")
-    metric: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    name, keys = _FIGURES.get(s.place.scenario, ("", {}))
-    want = next((value * unit for key, unit in keys.items() if (value := d.number(key))), None)
+        if result.get(key) != subject.recorded(key):
+            yield mismatch(key, repr(result.get(key)), repr(subject.recorded(key)), "record.json has")
+    detail = subject.performance.detail
+    verdict, stated = shorten(detail.get("result_validity")), result.get("loadgen")
+    if stated is not None and shorten(stated).partition(":")[0] != verdict:
+        yield mismatch("loadgen", repr(stated), verdict, "the log says")
+    stated_metric = result.get("metric")
+    metric: Mapping[str, Any] = stated_metric if isinstance(stated_metric, dict) else {}
+    name, keys = _FIGURES.get(subject.place.scenario, ("", {}))
+    expected = next((value * unit for key, unit in keys.items() if (value := detail.number(key))), None)
     value = metric.get("value")
-    same = isinstance(value, int | float) and want is not None and math.isclose(value, want, rel_tol=1e-6)
-    if want is not None and (metric.get("name") != name or not same):
-        yield differs("metric", f"{metric.get('name')} {value}", f"{name} {want:g}", "the log has")
-    yield from _figures_of(found, s)
-    judged, passed = found.get("accuracy"), (s.accuracy_text or "").partition("\n")[0]
+    same = isinstance(value, int | float) and expected is not None and math.isclose(value, expected, rel_tol=1e-6)
+    if expected is not None and (metric.get("name") != name or not same):
+        yield mismatch("metric", f"{metric.get('name')} {value}", f"{name} {expected:g}", "the log has")
+    yield from _result_figures(result, subject)
+    judged, passed = result.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
     if isinstance(judged, dict) and judged.get("passed") is True and '"passed": true' not in passed:
-        yield differs("accuracy.passed", True, shown(passed), "accuracy.txt says")
+        yield mismatch("accuracy.passed", True, shorten(passed), "accuracy.txt says")
 
 
-def _figures_of(found: Mapping[str, Any], s: Subject) -> Iterator[Fault]:
-    """Every other figure of result.json, from the log and from what the performance test's worker saw."""
-    d, outcome = s.performance.detail, s.performance.outcome or {}
-    stated = found.get("metrics")
+def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
+    """Other figures of result.json that are not those of the log or of the performance test's worker."""
+    detail, outcome = subject.performance.detail, subject.performance.outcome or {}
+    stated = result.get("metrics")
     metrics: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
-    rate = d.number("result_samples_per_second") or d.number("result_qps_without_loadgen_overhead")
-    want: dict[str, float | None] = {"samples_per_second": rate}
-    samples, batches = counts.batches(s.performance.detail, s.scenario, s.recorded("cell", "batch_size"))
+    rate = detail.number("result_samples_per_second") or detail.number("result_qps_without_loadgen_overhead")
+    expected: dict[str, float | None] = {"samples_per_second": rate}
+    samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
     if rate and samples and batches:
-        want["ms_per_step"] = 1000 * samples / batches / rate
-    if s.place.scenario != "Offline":
+        expected["ms_per_step"] = 1000 * samples / batches / rate
+    if subject.place.scenario != "Offline":
         keys = {"p50": "50.00", "p90": "90.00", "p99": "99.00"}
         latencies = {f"latency_{name}_ms": f"result_{p}_percentile_latency_ns" for name, p in keys.items()}
         latencies["latency_mean_ms"] = "result_mean_latency_ns"
-        want |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := d.number(key)) is not None}
-    for name, value in want.items():
-        told = metrics.get(name)
-        if value is not None and not (isinstance(told, int | float) and math.isclose(told, value, rel_tol=1e-6)):
-            yield differs(f"metrics.{name}", told, f"{value:g}", "the log makes it")
-    told = found.get("measured")
-    work: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        expected |= {name: value / 1e6 for name, key in latencies.items() if name in metrics and (value := detail.number(key)) is not None}
+    for name, value in expected.items():
+        stated_value = metrics.get(name)
+        if value is not None and not (isinstance(stated_value, int | float) and math.isclose(stated_value, value, rel_tol=1e-6)):
+            yield mismatch(f"metrics.{name}", stated_value, f"{value:g}", "the log makes it")
+    stated_value = result.get("measured")
+    work: Mapping[str, Any] = stated_value if isinstance(stated_value, dict) else {}
     for name, value in (("samples", samples), ("batches", batches)):
         if value is not None and work.get(name) != value:
-            yield differs(f"measured.{name}", work.get(name), value, "the log makes it")
-    evidence = found.get("evidence")
+            yield mismatch(f"measured.{name}", work.get(name), value, "the log makes it")
+    evidence = result.get("evidence")
     seen = {
         "evidence.after": (evidence.get("after") if isinstance(evidence, dict) else None, outcome.get("evidence_after") or {}),
-        "peak_host_bytes": (found.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
-        "energy": (found.get("energy"), outcome.get("energy") or {}),
-        "disturbance": (found.get("disturbance"), outcome.get("disturbance") or {}),
+        "peak_host_bytes": (result.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
+        "energy": (result.get("energy"), outcome.get("energy") or {}),
+        "disturbance": (result.get("disturbance"), outcome.get("disturbance") or {}),
     }
-    for name, (told, saw) in seen.items():
-        if told != saw:
-            yield differs(name, told, saw, "raw/performance/outcome.json has")
+    for name, (stated_value, worker_value) in seen.items():
+        if stated_value != worker_value:
+            yield mismatch(name, stated_value, worker_value, "raw/performance/outcome.json has")

@@ -1,4 +1,4 @@
-"""The order of samples, from the seeds: which were loaded, and in what order they were issued."""
+"""Whether the loaded samples and their order are those that the seeds make."""
 
 from __future__ import annotations
 
@@ -16,74 +16,80 @@ from compliance.loadgen.random import Draws
 from compliance.logs import Detail
 from compliance.logs.trace import Trace
 from compliance.rules import Rules
-from compliance.subject import Subject, Test
+from compliance.subject import LoadGenRun, Subject
 
-# No library comes near; to shuffle one takes a list of it.
+# No library comes near this. Shuffling one takes a list of all its samples.
 _LARGEST_LIBRARY = 10_000_000
 
 
-def loaded_sets(s: Subject) -> list[Check]:
+def loaded_sets(subject: Subject) -> list[Check]:
+    """The checks of the sets each test loaded."""
     return [
         judge(
-            f"{test.name} loaded set",
-            _loaded(test, s.rules),
+            f"{test.name}-loaded-set",
+            _loaded(test, subject.rules),
             "the one that follows from the seed",
-            source="C7",
-            file=s.place.show(test.folder / "mlperf_log_detail.txt"),
+            file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
             fix=fixes.LOGS,
         )
-        for test in s.tests
+        for test in subject.tests
     ]
 
 
-def performance(s: Subject) -> Check:
-    if s.trace is None:
-        return not_applicable("performance order", s.no_trace, source="C6", file=s.trace_file)
-    faults = of_the_log(_order(s.trace, s.performance.detail, s.scenario), s.place.show(s.performance.folder / "mlperf_log_detail.txt"))
+def performance(subject: Subject) -> Check:
+    """The check of the order in which the performance test issued its samples, by the trace."""
+    if subject.trace is None:
+        return not_applicable("performance-order", subject.no_trace, file=subject.trace_file)
+    faults = of_the_log(
+        _order(subject.trace, subject.performance.detail, subject.scenario),
+        subject.place.show(subject.performance.folder / "mlperf_log_detail.txt"),
+    )
     good = "the one that follows from the seeds"
-    return judge("performance order", faults, good, source="C7", file=s.trace_file, fix=fixes.LOGS)
+    return judge("performance-order", faults, good, file=subject.trace_file, fix=fixes.LOGS)
 
 
-def _loaded(test: Test, rules: Rules) -> Iterator[Fault | str]:
-    d, scenario = test.detail, str(test.detail.get("effective_scenario"))
-    sets, each = logged_sets(d, scenario), counts.each(d, scenario)
-    total = logged_count(d, "qsl_reported_total_count", _LARGEST_LIBRARY)
-    size = logged_count(d, "effective_performance_sample_count")
-    asked = size if test.name == "performance" else logged_count(d, "effective_accuracy_sample_count")
-    seed = logged_seed(d, "qsl_rng_seed")
+def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
+    detail, scenario = test.detail, str(test.detail.get("effective_scenario"))
+    sets, per_query = logged_sets(detail, scenario), counts.samples_per_query(detail, scenario)
+    total = logged_count(detail, "qsl_reported_total_count", _LARGEST_LIBRARY)
+    size = logged_count(detail, "effective_performance_sample_count")
+    asked = size if test.name == "performance" else logged_count(detail, "effective_accuracy_sample_count")
+    seed = logged_seed(detail, "qsl_rng_seed")
     if sets is None or total is None or size is None or asked is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    found, wanted_count = sum(len(counts.own(one, d, scenario)) for one in sets), min(asked, total)
+    found, wanted_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
     if found != wanted_count:
         text = f"{found} samples were loaded; {wanted_count} were asked for"
-        yield Fault(text, str(wanted_count), str(found), line=d.line("loaded_qsl_set"))
+        yield Fault(text, str(wanted_count), str(found), line=detail.line("loaded_qsl_set"))
         return
     for draws in Draws:
-        wanted = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, each)[: len(sets)]
-        if sets == wanted:
+        expected = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query)[: len(sets)]
+        if sets == expected:
             return
-    text = f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the seed's with {wanted[0][:5]}"
-    yield Fault(text, str(wanted[0][:5]), str(sets[0][:5]), line=d.occurrences["loaded_qsl_set"][0].number)
+    text = f"the loaded sets are not those of the seed {seed}: they begin with {sets[0][:5]}, the seed's with {expected[0][:5]}"
+    yield Fault(text, str(expected[0][:5]), str(sets[0][:5]), line=detail.occurrences["loaded_qsl_set"][0].number)
 
 
-def _order(trace: Trace, d: Detail, scenario: str) -> Iterator[Fault | str]:
-    sets, seed = logged_sets(d, scenario), logged_seed(d, "sample_index_rng_seed")
-    least = logged_count(d, "effective_min_query_count")
+def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]:
+    sets, seed = logged_sets(detail, scenario), logged_seed(detail, "sample_index_rng_seed")
+    least = logged_count(detail, "effective_min_query_count")
     if sets is None or least is None or seed is None or trace.problems:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log" if not trace.problems else trace.problems[0]
         return
-    equal, each = d.get("effective_sample_concatenate_permutation") is True, counts.each(d, scenario)
-    if d.get("effective_performance_issue_same") or d.get("effective_performance_issue_unique"):
+    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, scenario)
+    if detail.get("effective_performance_issue_same") or detail.get("effective_performance_issue_unique"):
         yield "the samples were chosen by audit settings"
         return
     first, sample = -1, -1
     for draws in Draws:
-        wanted = order.performance(scenario, sets[0], len(trace.index), order.bounded(least, len(trace.index)), equal, seed, draws, each)
-        others = np.flatnonzero(wanted != trace.index)
+        expected = order.performance(
+            scenario, sets[0], len(trace.index), order.bounded(least, len(trace.index)), equal, seed, draws, per_query
+        )
+        others = np.flatnonzero(expected != trace.index)
         if not others.size:
             return
         if int(others[0]) > first:
-            first, sample = int(others[0]), int(wanted[others[0]])
+            first, sample = int(others[0]), int(expected[others[0]])
     text = f"from sample {first} on the samples are not those of the seed {seed}"
     yield Fault(text, f"sample {first} is of index {sample}", f"of index {int(trace.index[first])}")

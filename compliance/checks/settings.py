@@ -1,4 +1,4 @@
-"""Requested = user.conf, on both tests, and what no test may have set. Pure: parsed logs → checks."""
+"""The settings of both tests: those requested are those of user.conf, and none is set that no test may have. Also user.conf itself."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterator
 import numpy as np
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge, shown
-from compliance.findings.entries import of_entry
+from compliance.findings.check import Check, Fault, judge, manual, shorten
+from compliance.findings.entries import entry_fault
 from compliance.loadgen import counts
 from compliance.logs import Detail
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
-from compliance.subject import Subject, Test, stated
+from compliance.subject import LoadGenRun, Subject, conf_entry
 
-# What an accuracy test, which takes each sample once, has no use for.
+# Settings an accuracy test has no use for, because it takes each sample once.
 _OF_PERFORMANCE = ("target_", "min_", "max_duration", "max_query")
+_SCENARIO_NAMES = ("SingleStream", "MultiStream", "Server", "Offline", "*")
 _MODES = {"performance": "PerformanceOnly", "accuracy": "AccuracyOnly"}
 _SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
 _OF_TOKENS = ("use_token_latencies", "ttft_latency", "tpot_latency")
-# What audit.config sets in compliance tests: never in a performance or accuracy run.
+# Settings of audit.config: compliance tests have them, performance and accuracy tests never.
 _AUDIT = (
     "accuracy_log_rng_seed",
     "accuracy_log_probability",
@@ -33,189 +34,227 @@ _AUDIT = (
 )
 
 
-def inferred(s: Subject) -> list[Check]:
-    """A scenario's folder with the logs of another: an edge system may infer MultiStream and Offline from what it measured.
+def inferred(subject: Subject) -> list[Check]:
+    """The check of a folder that holds another scenario's logs: an edge system may infer MultiStream and Offline from them.
 
-    Nothing where the logs are of the folder's own scenario. Sources: inference_policies, inference_rules.adoc (Benchmarks), and
+    Empty where the logs are of the folder's own scenario. Sources: inference_policies, inference_rules.adoc (Benchmarks), and
     submission_checker/checks/performance_check.py (inferred_check).
     """
-    own, logged = s.rules.scenarios[s.place.scenario], s.performance.detail.get("effective_scenario")
-    if logged in (None, own.logged_as):
+    folder, logged = subject.rules.scenarios[subject.place.scenario], subject.performance.detail.get("effective_scenario")
+    if logged in (None, folder.logged_as):
         return []
-    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    line, seen = s.performance.detail.line("effective_scenario"), shown(logged)
-    system_type, may = (s.system or {}).get("system_type"), " or ".join(own.inferred_from) or "no other"
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    line, seen = subject.performance.detail.line("effective_scenario"), shorten(logged)
+    system_type, may = (subject.system or {}).get("system_type"), " or ".join(folder.inferred_from) or "no other"
     faults = []
-    if logged not in own.inferred_from:
-        text = f"the logs are of {seen}; {s.place.scenario} is inferred from {may}"
-        faults.append(Fault(text, own.logged_as, seen, line=line))
-    elif not s.on_edge:
-        text = f"the logs are of {seen} and the system is {shown(system_type)}; only edge systems infer {s.place.scenario} from it"
-        faults.append(Fault(text, own.logged_as, seen, line=line))
-    good = f"the system is {shown(system_type)}: {s.place.scenario} is inferred from {seen}, by whose rules the logs are judged"
+    if logged not in folder.inferred_from:
+        text = f"the logs are of {seen}; {subject.place.scenario} is inferred from {may}"
+        faults.append(Fault(text, folder.logged_as, seen, line=line))
+    elif not subject.on_edge:
+        text = f"the logs are of {seen} and the system is {shorten(system_type)}; only edge systems infer {subject.place.scenario} from it"
+        faults.append(Fault(text, folder.logged_as, seen, line=line))
+    good = f"the system is {shorten(system_type)}: {subject.place.scenario} is inferred from {seen}, by whose rules the logs are judged"
     fix = "put the logs into the folder of what they are, or measure this scenario"
-    return [judge("inferred scenario", faults, good, source="B4", file=file, fix=fix)]
+    return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
 
 
-def of_test(test: Test, s: Subject) -> list[Check]:
-    file = s.place.show(test.folder / "mlperf_log_detail.txt")
+def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
+    """The checks of one test's mode, scenario, seeds, audit settings and requested settings."""
+    file = subject.place.show(test.folder / "mlperf_log_detail.txt")
     conf = parse(test.user_conf or "")
     return [
         judge(
-            f"{test.name} test and scenario",
-            _kind(test, s),
-            f"{_MODES[test.name]}, {s.scenario}",
-            source="B4 B5",
+            f"{test.name}-test-and-scenario",
+            _kind(test, subject),
+            f"{_MODES[test.name]}, {subject.scenario}",
             file=file,
             fix="put the logs into the folder of what they are, or measure again",
         ),
         judge(
-            f"{test.name} seeds",
-            _seeds(test.detail, s.rules),
-            f"those of {s.rules.round}",
-            source="B1",
+            f"{test.name}-seeds",
+            _seeds(test.detail, subject.rules),
+            f"those of {subject.rules.round}",
             file=file,
-            fix=f"measure with {s.rules.wheel}",
+            fix=f"measure with {subject.rules.wheel}",
         ),
         judge(
-            f"{test.name} audit settings",
+            f"{test.name}-audit-settings",
             _audit(test.detail),
             "none is left over",
-            source="B5",
             file=file,
             fix="remove audit.config and measure again",
         ),
         judge(
-            f"{test.name} requested settings",
-            _requested(test, conf, s),
+            f"{test.name}-requested-settings",
+            _requested(test, conf, subject),
             "as user.conf has them",
-            source="B3",
             file=file,
             fix=fixes.SETTINGS,
         ),
     ]
 
 
-def sample_set(test: Test, s: Subject) -> Check:
+def sample_set(test: LoadGenRun, subject: Subject) -> Check:
+    """The check that one test loaded the samples it should, each once."""
     return judge(
-        f"{test.name} sample set",
-        _sample_set(test, s),
+        f"{test.name}-sample-set",
+        _sample_set(test, subject),
         f"{test.detail.get('qsl_reported_total_count')} samples, each loaded once",
-        source="B6",
-        file=s.place.show(test.folder / "mlperf_log_detail.txt"),
+        file=subject.place.show(test.folder / "mlperf_log_detail.txt"),
         fix=fixes.SETTINGS,
     )
 
 
-def _kind(test: Test, s: Subject) -> Iterator[Fault | str]:
+def _kind(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     for half in ("requested", "effective"):
-        for key, want in (("scenario", s.scenario), ("test_mode", _MODES[test.name])):
-            if test.detail.get(f"{half}_{key}") != want:
-                yield of_entry(test.detail, f"{half}_{key}", want, "this place wants")
+        for key, expected in (("scenario", subject.scenario), ("test_mode", _MODES[test.name])):
+            if test.detail.get(f"{half}_{key}") != expected:
+                yield entry_fault(test.detail, f"{half}_{key}", expected, "this place wants")
 
 
-def _seeds(d: Detail, rules: Rules) -> Iterator[Fault | str]:
+def _seeds(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
     for half in ("requested", "effective"):
         for key in _SEEDS:
-            if d.get(f"{half}_{key}") != rules.seeds[key]:
-                yield of_entry(d, f"{half}_{key}", rules.seeds[key], f"{rules.round} has")
+            if detail.get(f"{half}_{key}") != rules.seeds[key]:
+                yield entry_fault(detail, f"{half}_{key}", rules.seeds[key], f"{rules.round} has")
 
 
-def _audit(d: Detail) -> Iterator[Fault | str]:
+def _audit(detail: Detail) -> Iterator[Fault | str]:
     for key in _AUDIT:
-        if d.get(f"effective_{key}") not in (0, False) or d.get(f"effective_{key}") is None:
-            yield of_entry(d, f"effective_{key}", 0, "it must be")
-    for line in d.warnings:
+        if detail.get(f"effective_{key}") not in (0, False) or detail.get(f"effective_{key}") is None:
+            yield entry_fault(detail, f"effective_{key}", 0, "it must be")
+    for line in detail.warnings:
         if "audit" in str(line.value).lower():
-            yield Fault(f"line {line.number}: {shown(line.value)}", "no such warning", shown(line.value), line=line.number)
+            yield Fault(f"line {line.number}: {shorten(line.value)}", "no such warning", shorten(line.value), line=line.number)
 
 
-def _requested(test: Test, conf: Conf, s: Subject) -> Iterator[Fault | str]:
+def _requested(test: LoadGenRun, conf: Conf, subject: Subject) -> Iterator[Fault | str]:
     if not test.detail.values:
         yield "the log says nothing of them"
     if test.user_conf is None:
         yield "there is no user.conf to compare with"
-    for key, rule in s.rules.user_conf.items():
-        entry, logged_as = stated(conf, key, s), rule.logged_as(s.scenario)
-        if entry is None and (default := rule.default.get(s.scenario, rule.default.get("*"))) is not None:
+    for key, rule in subject.rules.user_conf.items():
+        entry, logged_as = conf_entry(conf, key, subject), rule.logged_as(subject.scenario)
+        if entry is None and (default := rule.default.get(subject.scenario, rule.default.get("*"))) is not None:
             entry = (f"nothing of {key}, which makes it", default)
-        if entry is None or logged_as is None or (test is s.accuracy and not s.place.run and key.startswith(_OF_PERFORMANCE)):
-            continue  # a bare submission holds the performance test's user.conf
-        if key in _OF_TOKENS and not counts.tokens(test.detail) and (key != "use_token_latencies" or entry[1] != 1):
-            continue  # logged only where latencies of tokens are taken
-        found, number = test.detail.get(logged_as), test.detail.number(logged_as)
-        number = float(found) if isinstance(found, bool) else number
+        if entry is None or logged_as is None or (test is subject.accuracy and not subject.place.run and key.startswith(_OF_PERFORMANCE)):
+            continue  # the user.conf of a bare submission is the performance test's
+        if key in _OF_TOKENS and not counts.has_token_latencies(test.detail) and (key != "use_token_latencies" or entry[1] != 1):
+            continue  # it is logged only with token latencies
+        logged, number = test.detail.get(logged_as), test.detail.number(logged_as)
+        number = float(logged) if isinstance(logged, bool) else number
         if number is None or not close(number, entry[1] * rule.factor, DIGITS):
-            want = f"{entry[1] * rule.factor:.10g}"
-            text = f"user.conf says {shown(entry[0])} = {entry[1]:g}, {logged_as} is {shown(found)}"
-            yield Fault(text, want, shown(found), line=test.detail.line(logged_as))
+            expected = f"{entry[1] * rule.factor:.10g}"
+            text = f"user.conf says {shorten(entry[0])} = {entry[1]:g}, {logged_as} is {shorten(logged)}"
+            yield Fault(text, expected, shorten(logged), line=test.detail.line(logged_as))
 
 
-def _sample_set(test: Test, s: Subject) -> Iterator[Fault | str]:
-    d = test.detail
-    total, kept = d.number("qsl_reported_total_count"), d.number("effective_performance_sample_count")
-    sets = d.all("loaded_qsl_set")
+def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
+    detail = test.detail
+    total, kept = detail.number("qsl_reported_total_count"), detail.number("effective_performance_sample_count")
+    sets = detail.all("loaded_qsl_set")
     if total is None or kept is None or not sets or not all(isinstance(each, list) for each in sets):
         yield "the library's size or the loaded sets are missing"
         return
-    loaded = [index for each in sets for index in counts.own(each, d, s.scenario)]
+    loaded = [index for each in sets for index in counts.without_wraparound(each, detail, subject.scenario)]
     whole = all(type(i) is int and 0 <= i < min(total, 1 << 62) for i in loaded)
     if not whole or len(np.unique(np.array(loaded, np.int64))) != len(loaded):
-        yield Fault(f"a loaded set repeats a sample or holds one that is not among the {int(total)}", line=d.line("loaded_qsl_set"))
+        yield Fault(f"a loaded set repeats a sample or holds one that is not among the {int(total)}", line=detail.line("loaded_qsl_set"))
     if test.name == "performance" and (len(sets) != 1 or len(loaded) != kept):
         text = f"{len(loaded)} samples loaded in {len(sets)} sets; effective_performance_sample_count is {int(kept)}"
-        yield Fault(text, f"{int(kept)} in 1 set", f"{len(loaded)} in {len(sets)}", line=d.line("loaded_qsl_set"))
+        yield Fault(text, f"{int(kept)} in 1 set", f"{len(loaded)} in {len(sets)}", line=detail.line("loaded_qsl_set"))
     if test.name == "accuracy":
-        yield from _every_sample(d, len(loaded), s)
-    recorded = s.recorded("qsl", "samples")
-    if s.place.run and recorded != total:
-        text = f"record.json says {shown(recorded)} samples, the log {int(total)}"
-        yield Fault(text, str(int(total)), shown(recorded), file="record.json")
+        yield from _every_sample(detail, len(loaded), subject)
+    recorded = subject.recorded("qsl", "samples")
+    if subject.place.run and recorded != total:
+        text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
+        yield Fault(text, str(int(total)), shorten(recorded), file="record.json")
 
 
-def _every_sample(d: Detail, loaded: int, s: Subject) -> Iterator[Fault | str]:
-    """Those of the library, or as many as the benchmark's accuracy test takes. MultiStream's last query of a set is filled up again."""
-    scenario, row = s.scenario, s.rules.benchmarks.get(s.official or "")
-    count, each = d.number("effective_accuracy_sample_count"), counts.each(d, scenario)
-    total = d.number("qsl_reported_total_count")
-    asked = row.of(s.place.scenario).accuracy_sample_count if row else None
-    wanted = count if count is not None and count == asked else total
-    pairs = zip(d.all("generated_query_count"), d.all("generated_samples_per_query"), strict=False)
+def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
+    """Where an accuracy test does not take every sample of the library once, or as many as its benchmark takes.
+
+    MultiStream fills the last query of a set up with samples that come again.
+    """
+    scenario, row = subject.scenario, subject.rules.benchmarks.get(subject.official or "")
+    count, per_query = detail.number("effective_accuracy_sample_count"), counts.samples_per_query(detail, scenario)
+    total = detail.number("qsl_reported_total_count")
+    asked = row.of(subject.place.scenario).accuracy_sample_count if row else None
+    expected = count if count is not None and count == asked else total
+    pairs = zip(detail.all("generated_query_count"), detail.all("generated_samples_per_query"), strict=False)
     generated = sum(a * b for a, b in pairs if isinstance(a, int) and isinstance(b, int))
-    filled_up = sum(-len(counts.own(one, d, scenario)) % each for one in d.all("loaded_qsl_set"))
-    if not count == wanted == loaded == generated - filled_up:
-        text = f"of {shown(total)} samples {shown(count)} were asked for, {loaded} loaded and {generated} issued; each is taken once"
-        yield Fault(text, shown(wanted), f"{shown(count)} asked for, {loaded} loaded, {generated} issued")
+    filled_up = sum(-len(counts.without_wraparound(one, detail, scenario)) % per_query for one in detail.all("loaded_qsl_set"))
+    if not count == expected == loaded == generated - filled_up:
+        text = f"of {shorten(total)} samples {shorten(count)} were asked for, {loaded} loaded and {generated} issued; each is taken once"
+        yield Fault(text, shorten(expected), f"{shorten(count)} asked for, {loaded} loaded, {generated} issued")
 
 
-def of_the_round(s: Subject) -> list[Check]:
-    """What the round asks for, and `quick` does not."""
-    d, rules = s.performance.detail, s.rules.scenarios[s.scenario]
-    file = s.place.show(s.performance.folder / "mlperf_log_detail.txt")
-    where = {"level": "valid", "file": file, "fix": fixes.VALID}
-    least = rules.min_query_count(int(d.number("qsl_reported_total_count") or 0) or rules.least_count)
-    duration = d.number("effective_min_duration_ms")
+def user_conf_keys(subject: Subject) -> Check:
+    """The check of user.conf's lines: LoadGen refuses some, and ignores what it does not know without a word."""
+    file = subject.place.show(subject.place.measurements / "user.conf")
+    faults: list[Fault | str] = [f for test in subject.tests for name, f in test.faults.items() if name == "user.conf"]
+    conf, others = parse(subject.performance.user_conf or ""), parse(subject.accuracy.user_conf or "")
+    faults += [Fault(each.text, each.expected, each.found, line=each.line) for each in (*conf.refused, *others.refused)]
+    faults += _unknown_keys(conf, subject)
+    if not conf.values and not faults:
+        faults.append("it sets nothing")
+    strangers = conf.models() - {subject.place.benchmark}
+    if subject.place.run and strangers:
+        names = shorten(", ".join(sorted(strangers)))
+        faults.append(
+            Fault(f"keys of {names}; LoadGen looked for {subject.place.benchmark} and ignored them", subject.place.benchmark, names)
+        )
+    if not faults and strangers and subject.place.benchmark not in conf.models():
+        return manual(
+            "user-conf-keys",
+            f"they are of {shorten(', '.join(sorted(strangers)))} and the folder is {subject.place.benchmark}: which name LoadGen "
+            "looked for cannot be told",
+            file=file,
+        )
+    return judge(
+        "user-conf-keys",
+        dict.fromkeys(faults),
+        f"{len(conf.values)} keys, all known to LoadGen",
+        file=file,
+        fix="LoadGen ignores keys it does not know: correct them and measure again",
+    )
+
+
+def _unknown_keys(conf: Conf, subject: Subject) -> Iterator[Fault]:
+    for full in conf.values:
+        _, scenario, key = full.rsplit(".", 2)
+        if key not in subject.rules.user_conf or scenario not in _SCENARIO_NAMES:
+            yield Fault(f"LoadGen knows no {shorten(full)!r} and ignores it", "a key LoadGen knows", shorten(full), line=conf.lines[full])
+
+
+def of_the_round(subject: Subject) -> list[Check]:
+    """The checks of what the round asks for and a quick run need not have: duration, count, equal issue."""
+    detail, rules = subject.performance.detail, subject.rules.scenarios[subject.scenario]
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    where = {"file": file, "fix": fixes.VALID}
+    least = rules.min_query_count(int(detail.number("qsl_reported_total_count") or 0) or rules.least_count)
+    duration = detail.number("effective_min_duration_ms")
     short = (
         []
         if duration is not None and duration >= rules.min_duration_ms
-        else [_asked(f"{duration} ms", f"{rules.min_duration_ms} ms", d.line("effective_min_duration_ms"))]
+        else [_asked(f"{duration} ms", f"{rules.min_duration_ms} ms", detail.line("effective_min_duration_ms"))]
     )
-    count = d.number("effective_samples_per_query" if rules.counts == "samples" else "result_query_count")
+    count = detail.number("effective_samples_per_query" if rules.counts == "samples" else "result_query_count")
     few = [] if count is not None and count >= least else [_asked(f"{count} {rules.counts}", str(least), None)]
-    each = d.number("effective_samples_per_query")
-    if rules.counts == "queries" and each != rules.samples_per_query and s.place.division != "open":
-        few.append(_asked(f"{each} samples a query", str(rules.samples_per_query), d.line("effective_samples_per_query")))
-    found = [
-        judge("minimum duration setting", short, f"{duration} ms", source="B2", **where),
-        judge("least count", few, f"{count} {rules.counts}", source="B9", **where),
+    per_query = detail.number("effective_samples_per_query")
+    if rules.counts == "queries" and per_query != rules.samples_per_query and subject.place.division != "open":
+        few.append(_asked(f"{per_query} samples a query", str(rules.samples_per_query), detail.line("effective_samples_per_query")))
+    made = [
+        judge("minimum-duration-setting", short, f"{duration} ms", **where),
+        judge("least-count", few, f"{count} {rules.counts}", **where),
     ]
-    official = s.rules.benchmarks.get(s.official or "")
+    official = subject.rules.benchmarks.get(subject.official or "")
     if official and official.equal_issue:
         key = "effective_sample_concatenate_permutation"
-        text = f"off; {s.official} wants every sample equally often"
-        unequal = [] if d.get(key) is True else [Fault(text, "True", shown(d.get(key)), line=d.line(key))]
-        found.append(judge("equal issue", unequal, "every sample equally often", source="B7", **where))
-    return found
+        text = f"off; {subject.official} wants every sample equally often"
+        unequal = [] if detail.get(key) is True else [Fault(text, "True", shorten(detail.get(key)), line=detail.line(key))]
+        made.append(judge("equal-issue", unequal, "every sample equally often", **where))
+    return made
 
 
 def _asked(found: str, least: str, line: int | None) -> Fault:

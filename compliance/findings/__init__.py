@@ -1,1 +1,1 @@
-"""What the audit says: a check and its faults, levels and claims, the HTML page. No numpy."""
+"""What the audit says: checks and their faults, the list of all checks, levels and results, the HTML page. No numpy."""

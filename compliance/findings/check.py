@@ -1,4 +1,8 @@
-"""One finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason."""
+"""A check: one finding of the audit. Nothing passes by absence: what cannot be told is N/A or MANUAL, with the reason.
+
+A check has an id beside its name: a slug such as `performance-evidence`. Code, filters, JSON, the page's anchors and tests use the id, so
+that the name can be worded anew. An id is never changed and never given to another check. checks.toml lists every id with its rules.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,22 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from compliance.findings import registry
 from compliance.rules import sources
 
 _SHOWN_FAULTS, _KEPT_FAULTS = 5, 100
 _LONGEST_VALUE, _LONGEST_SENTENCE = 200, 1000
 
 
-class Outcome(StrEnum):
+class Verdict(StrEnum):
+    """How a check ends."""
+
     PASS = "PASS"
     FAIL = "FAIL"
     MANUAL = "MANUAL"
-    """A person has to judge; never fails a level."""
+    """A person has to judge. It never fails a level."""
     NA = "N/A"
-    """Does not apply to this directory; the detail says why."""
+    """The check does not apply to this directory; its detail says why."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +35,9 @@ class Fault:
 
     Attributes:
         text: the whole sentence.
-        expected, found: the two values, where it is about two; else empty.
-        file: where it stands, relative to the audited directory; empty: the check's file.
-        line: the number of the log's line, from 1.
+        expected, found: the two values, where the sentence is about two; else empty.
+        file: the file that is wrong, relative to the audited directory; empty: the check's file.
+        line: the number of the line in it, from 1.
     """
 
     text: str
@@ -48,19 +55,22 @@ class Check:
     """One rule applied to one directory.
 
     Attributes:
-        name: what was looked at, in a few words.
-        detail: what was found, and for a failure what the rule wants; one sentence.
-        level: the lowest level this must hold for, `quick`, `valid` or `submission`.
-        rule_ids: the rules it applies, keys of sources.toml.
-        file: the file concerned, relative to the audited directory.
-        fix: what to do about it.
+        id: the stable slug, see checks.toml; unique among the checks of one place.
+        name: what was looked at, in a few words for a reader.
+        verdict: how it ended.
+        detail: one sentence: what was seen, and for a failure what the rule wants.
+        level: the lowest level that asks for it, `quick`, `valid` or `submission`.
+        rule_ids: the rules it applies, ids of sources.toml.
+        file: the file it is about, relative to the audited directory.
+        fix: what to do about a failure.
         faults: each thing that is wrong, or that a person has to judge; the first hundred.
-        faults_left_out: how many more there were.
-        place: the scenario's folder, which begins the name, where several are audited together.
+        faults_left_out: how many more there are.
+        place: the scenario's or submitter's folder, where several are audited together; else empty.
     """
 
+    id: str
     name: str
-    outcome: Outcome
+    verdict: Verdict
     detail: str
     level: str = "quick"
     rule_ids: tuple[str, ...] = ()
@@ -71,27 +81,35 @@ class Check:
     place: str = ""
 
     @property
+    def key(self) -> str:
+        """The place and the id: unique in the report of one audit."""
+        return f"{self.place}/{self.id}" if self.place else self.id
+
+    @property
+    def title(self) -> str:
+        """The place and the name, as a reader sees them."""
+        return f"{self.place}: {self.name}" if self.place else self.name
+
+    @property
     def rule(self) -> str:
-        """What the rules say, a sentence each; empty: a convention of this project alone."""
+        """What the rules ask for, a sentence each; empty: it applies a convention of this project."""
         return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
 
     @property
     def source(self) -> str:
-        """Where that stands: documents and sections."""
+        """Where the rules are written: documents and sections."""
         return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
 
-    @property
-    def own_name(self) -> str:
-        """Without the place it begins with."""
-        return self.name.removeprefix(f"{self.place}: ")
-
     def line(self) -> str:
-        return plain(f"[{self.outcome}] {self.name}: {self.detail}")
+        """The check as a terminal shows it, in one line."""
+        return escape(f"[{self.verdict}] {self.title}: {self.detail}")
 
     def as_json(self) -> dict[str, Any]:
+        """The check as `--json` writes it; see schemas/checks.json."""
         return {
+            "id": self.id,
             "name": self.name,
-            "outcome": str(self.outcome),
+            "verdict": str(self.verdict),
             "detail": self.detail,
             "level": self.level,
             "rule_ids": list(self.rule_ids),
@@ -105,82 +123,94 @@ class Check:
         }
 
 
-def differs(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
-    """`what` is `found`; `who` `expected`: the sentence, and the two values beside it."""
-    shown_found, shown_expected = shown(found), shown(expected)
-    return Fault(f"{what} is {shown_found}; {who} {shown_expected}", shown_expected, shown_found, file, line)
+def mismatch(what: str, found: Any, expected: Any, who: str = "the rule wants", *, file: str = "", line: int | None = None) -> Fault:
+    """A fault of two values, with the sentence "`what` is `found`; `who` `expected`"."""
+    is_found, is_expected = shorten(found), shorten(expected)
+    return Fault(f"{what} is {is_found}; {who} {is_expected}", is_expected, is_found, file, line)
 
 
-def shown(value: Any, most: int = _LONGEST_VALUE) -> str:
-    """A value as a sentence holds it: a forger's may be megabytes."""
+def shorten(value: Any, most: int = _LONGEST_VALUE) -> str:
+    """A value as text of at most `most` characters: a forger's may be megabytes."""
     text = str(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def plain(text: str) -> str:
-    """No character that moves a terminal's cursor, ends a line or turns the direction of writing: names and logs are anybody's."""
+def escape(text: str) -> str:
+    """The text with every unprintable character written as an escape.
+
+    Names and logs are anybody's: a character might move a terminal's cursor, end a line or turn the direction of writing.
+    """
     return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def judge(
-    name: str, faults: Iterable[Fault | str], good: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = ""
-) -> Check:
-    """FAIL with every fault (the first five of many in `detail`), or PASS with what was seen.
+def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str = "", fix: str = "") -> Check:
+    """A check that fails if there is any fault, and passes otherwise.
 
     Args:
-        faults: a text is a fault of nothing but that sentence.
-        source: the rules' ids, with blanks between.
+        check_id: its id in checks.toml, where its name, rules and level are.
+        faults: what is wrong; a text is a fault that consists of this sentence. The detail has the first five.
+        good: the detail if it passes: what was seen.
     """
     kept, left_out = _kept(faults, file)
-    ids = tuple(source.split())
     if not kept:
-        return Check(name, Outcome.PASS, shown(good, _LONGEST_SENTENCE), level, ids, file, fix)
+        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return Check(name, Outcome.FAIL, detail, level, ids, file, fix, kept, left_out)
+    return _check(check_id, Verdict.FAIL, detail, file, fix, kept, left_out)
 
 
-def not_applicable(name: str, why: str, *, source: str = "", level: str = "quick", file: str = "", fix: str = "") -> Check:
-    return Check(name, Outcome.NA, shown(why, _LONGEST_SENTENCE), level, tuple(source.split()), file, fix)
+def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
+    """A check that does not apply to this directory."""
+    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file, fix)
 
 
-def manual(
-    name: str, why: str, *, reasons: Iterable[str] = (), source: str = "", level: str = "quick", file: str = "", fix: str = ""
-) -> Check:
-    """`reasons`: what `why` is made of, one by one."""
+def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
+    """A check that a person has to judge.
+
+    Args:
+        reasons: what `why` is made of, one by one.
+    """
     kept, left_out = _kept(reasons, file)
-    return Check(name, Outcome.MANUAL, shown(why, 5 * _LONGEST_SENTENCE), level, tuple(source.split()), file, fix, kept, left_out)
+    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, kept, left_out)
+
+
+def _check(
+    check_id: str, verdict: Verdict, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+) -> Check:
+    entry = registry.get(check_id)
+    return Check(check_id, entry.name, verdict, detail, entry.level, entry.rules, file, fix, faults, faults_left_out)
 
 
 def fail_or_manual(
     made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
 ) -> Check:
-    """`doubts` are faults of a run directory; of a bare submission, which may have a reason, they are for a person to judge.
+    """A check whose `doubts` fail a run directory, and are for a person to judge in a bare submission, which may have a reason.
 
     Args:
-        made: `judge` but for its faults.
-        show: what the submitter has to show.
+        made: `judge` with all arguments but its faults.
+        faults: what fails either.
+        show: what the submitter has to show, to a person.
         of_a_run: whether a run directory is around what is audited.
     """
-    asked = list(doubts)
-    check = made(faults=[*faults, *(asked if of_a_run else [])])
-    if not asked or check.outcome is Outcome.FAIL:
+    doubtful = list(doubts)
+    check = made(faults=[*faults, *(doubtful if of_a_run else [])])
+    if not doubtful or check.verdict is Verdict.FAIL:
         return check
-    why = "; ".join(fault.text for fault in asked[:5])
-    where = {"source": " ".join(check.rule_ids), "file": check.file, "fix": f"ask the submitter to show that {show}"}
-    return manual(check.name, why, reasons=[fault.text for fault in asked], **where)
+    why = "; ".join(fault.text for fault in doubtful[:5])
+    reasons = [fault.text for fault in doubtful]
+    return manual(check.id, why, reasons=reasons, file=check.file, fix=f"ask the submitter to show that {show}")
 
 
 def _kept(faults: Iterable[Fault | str], file: str) -> tuple[tuple[Fault, ...], int]:
-    """The first hundred, each with the check's file where it names none and of bounded length; and how many more there are."""
+    """(the first hundred faults, how many more there are). A kept fault has a bounded length, and the check's file if it names none."""
     kept, count = [], 0
     for count, each in enumerate(faults, 1):
         if count <= _KEPT_FAULTS:
             fault = Fault(each) if isinstance(each, str) else each
-            kept.append(replace(fault, text=shown(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
+            kept.append(replace(fault, text=shorten(fault.text, _LONGEST_SENTENCE), file=fault.file or file))
     return tuple(kept), count - len(kept)
 
 
-def prefixed(checks: Iterable[Check], prefix: str) -> list[Check]:
-    """Names begin with the path of the scenario, where a tree holds several."""
-    return [replace(c, name=f"{prefix}: {c.name}", place=prefix) for c in checks]
+def placed(checks: Iterable[Check], place: str) -> list[Check]:
+    """The checks of one scenario's or submitter's folder, where a tree holds several."""
+    return [replace(check, place=place) for check in checks]

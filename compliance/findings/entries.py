@@ -1,4 +1,4 @@
-"""Faults of a log that has lines: what stands in one of its entries, and where."""
+"""Faults of the detail log: what stands in one of its entries, and in which line."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-from compliance.findings.check import Fault, differs, shown
+from compliance.findings.check import Fault, mismatch, shorten
 
 
 class Entries(Protocol):
-    """A detail log, as far as a fault needs it: the value of a key, and the number of its line."""
+    """What a fault needs of a detail log: the value of a key and the number of its line."""
 
     def get(self, key: str) -> Any: ...
 
     def line(self, key: str) -> int | None: ...
 
 
-def of_entry(d: Entries, key: str, want: Any, who: str) -> Fault:
-    """Of one entry of the detail log."""
-    return differs(key, d.get(key), want, who, line=d.line(key))
+def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:
+    """An entry has another value than `who` (the settings, say) makes it: the sentence, both values and the line."""
+    return mismatch(key, detail.get(key), expected, who, line=detail.line(key))
 
 
-def no_number(d: Entries, key: str) -> Fault:
-    value = shown(repr(d.get(key)))
-    return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=d.line(key))
+def not_a_number(detail: Entries, key: str) -> Fault:
+    """An entry holds no number, or is missing."""
+    value = shorten(repr(detail.get(key)))
+    return Fault(f"{key} is {value}; a number belongs there", "a number", value, line=detail.line(key))
 
 
 def of_the_log(faults: Iterable[Fault | str], log: str) -> Iterator[Fault | str]:
-    """The trace has no lines to tell: a fault with a line is of the detail log."""
+    """The faults of a check on the trace, those with a line moved to the detail log `log`: a trace has no lines to tell."""
     return (replace(fault, file=log) if isinstance(fault, Fault) and fault.line else fault for fault in faults)

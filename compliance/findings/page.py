@@ -1,7 +1,9 @@
-"""An audit as one HTML page for a reviewer: what fails first, with rule, source, values and place. Nothing outside it is needed, no script.
+"""The HTML page of an audit, for a reviewer: what fails comes first, with its rule, source, values and place.
 
-File names, logs and records are anybody's: every text is escaped, control characters are shown as such, and a policy in the page forbids
-it to load or run anything.
+It needs no script and no other file.
+
+File names, logs and records are anybody's. So every text is escaped, control characters are written out, and a policy in the page
+forbids it to load or run anything.
 """
 
 from __future__ import annotations
@@ -11,48 +13,48 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from urllib.parse import quote
 
-from compliance.findings import verdict
-from compliance.findings.check import Check, Fault, Outcome, plain
-from compliance.findings.verdict import Audit
+from compliance.findings.check import Check, Fault, Verdict, escape
+from compliance.findings.verdict import LEVELS, Audit
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="audit of a submission">'
-"""Of every page of an audit."""
+"""How every page of an audit begins: a file that begins otherwise is none."""
 
 _MOST_CARDS = 1000
-_ELIGIBILITY = ("I1",)
+_ELIGIBILITY = "eligibility"
 _WORDS = {
-    Outcome.FAIL: "What fails",
-    Outcome.MANUAL: "What a person has to judge",
-    Outcome.PASS: "What holds",
-    Outcome.NA: "What does not apply",
+    Verdict.FAIL: "What fails",
+    Verdict.MANUAL: "What a person has to judge",
+    Verdict.PASS: "What holds",
+    Verdict.NA: "What does not apply",
 }
 
 
-def render(directory: str, level: str, found: Audit, when: datetime) -> str:
-    """The page.
+def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
+    """The page of an audit, as HTML.
 
     Args:
-        directory: as its reader knows it.
-        level: the one asked for.
-        when: the audit was made.
+        directory: the audited directory, as the reader knows it.
+        level: the level that was asked for.
+        when: the time of the audit.
 
     Raises ValueError for a level there is not.
     """
-    every, asked = found.checks, found.asked(level)
-    eligibility = [c for c in asked if c.rule_ids == _ELIGIBILITY]
-    by = {outcome: [c for c in asked if c.outcome is outcome and c not in eligibility] for outcome in Outcome}
-    title = found.verdict(level)
+    checks = audit.checks_for(level)
+    eligibility = [c for c in checks if c.id == _ELIGIBILITY]
+    by = {verdict: [c for c in checks if c.verdict is verdict and c not in eligibility] for verdict in Verdict}
+    title = audit.sentence(level)
     parts = [
         f"<h1>{_text(title[0].upper() + title[1:])}</h1>",
-        _about(directory, level, found, when),
-        _levels(every),
-        *_places(asked),
+        _about(directory, level, audit, when),
+        _levels(audit),
+        *_places(checks),
         *_eligibility(eligibility),
-        *_cards(Outcome.FAIL, by[Outcome.FAIL]),
-        *_cards(Outcome.MANUAL, by[Outcome.MANUAL]),
-        *_folded(Outcome.PASS, by[Outcome.PASS]),
-        *_folded(Outcome.NA, by[Outcome.NA]),
+        *_cards(Verdict.FAIL, by[Verdict.FAIL]),
+        *_cards(Verdict.MANUAL, by[Verdict.MANUAL]),
+        *_folded(Verdict.PASS, by[Verdict.PASS]),
+        *_folded(Verdict.NA, by[Verdict.NA]),
         "<footer>An audit of files is no review: a result that MLCommons has not reviewed is unverified, whatever holds here.</footer>",
     ]
     return (
@@ -71,36 +73,36 @@ def _style() -> str:
 
 
 def _text(value: object) -> str:
-    return html.escape(plain(str(value)))
+    return html.escape(escape(str(value)))
 
 
-def _about(directory: str, level: str, found: Audit, when: datetime) -> str:
-    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(found.asked(level)))
-    claims = [("claim", claim.sentence) for claim in found.claims[:_MOST_CARDS]]
-    rows = [("directory", directory), *claims, ("round", found.round), ("level asked", level), ("checks", counts)]
+def _about(directory: str, level: str, audit: Audit, when: datetime) -> str:
+    counts = ", ".join(f"{n} {o.value}" for o, n in _counts(audit.checks_for(level)))
+    results = [("result", line.sentence) for line in audit.results[:_MOST_CARDS]]
+    rows = [("directory", directory), *results, ("round", audit.round), ("level asked", level), ("checks", counts)]
     return _list((name, _text(value)) for name, value in [*rows, ("audited", f"{when:%Y-%m-%d %H:%M %Z}".strip())])
 
 
-def _counts(checks: Iterable[Check]) -> list[tuple[Outcome, int]]:
-    outcomes = [c.outcome for c in checks]
-    return [(outcome, outcomes.count(outcome)) for outcome in Outcome]
+def _counts(checks: Iterable[Check]) -> list[tuple[Verdict, int]]:
+    verdicts = [c.verdict for c in checks]
+    return [(verdict, verdicts.count(verdict)) for verdict in Verdict]
 
 
 def _list(rows: Iterable[tuple[str, str]]) -> str:
-    """`rows`: (name, HTML)."""
+    """A list of names with their contents. `rows`: (name, HTML)."""
     return "<dl>" + "".join(f"<dt>{_text(name)}</dt><dd>{content}</dd>" for name, content in rows) + "</dl>"
 
 
-def _levels(every: Sequence[Check]) -> str:
-    """Each level asks for what those before it ask."""
-    held, rows = verdict.levels_held(every), []
-    for level in verdict.LEVELS:
-        failed = [c.name for c in verdict.of_level(every, level) if c.outcome is Outcome.FAIL]
-        own = [c.own_name for c in every if c.level == level and c.outcome is Outcome.FAIL]
-        word, mark = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
+def _levels(audit: Audit) -> str:
+    """A table of the levels: whether each holds, and what fails it."""
+    held, rows = audit.levels, []
+    for level in LEVELS:
+        failed = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
+        of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
+        word, css_class = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
         count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
-        why = count + (f", of this level itself: {_some(own)}" if own and level != verdict.LEVELS[0] else "")
-        rows.append(f'<tr><td class="level">{level}</td><td class="outcome {mark}">{word}</td><td class="soft">{_text(why)}</td></tr>')
+        why = count + (f", of this level itself: {_some(of_level)}" if of_level and level != LEVELS[0] else "")
+        rows.append(f'<tr><td class="level">{level}</td><td class="verdict {css_class}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
 
 
@@ -108,22 +110,22 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
-def _places(asked: Sequence[Check]) -> Iterator[str]:
-    """How each scenario does, where there are several."""
-    places = list(dict.fromkeys(c.place for c in asked if c.place))
+def _places(checks: Sequence[Check]) -> Iterator[str]:
+    """A table of the places, where there are several: how many checks of each end how."""
+    places = list(dict.fromkeys(c.place for c in checks if c.place))
     if not places:
         return
-    heads = "".join(f'<th class="number">{outcome.value}</th>' for outcome in Outcome)
+    heads = "".join(f'<th class="number">{verdict.value}</th>' for verdict in Verdict)
     yield f"<h2>Scenarios and submitters</h2>\n<table><tr><th>folder</th>{heads}</tr>"
     for place in places[:_MOST_CARDS]:
-        counts = _counts(c for c in asked if c.place == place)
-        cells = "".join(f'<td class="number{f" {_mark(o)}" if n else ""}">{n}</td>' for o, n in counts)
+        counts = _counts(c for c in checks if c.place == place)
+        cells = "".join(f'<td class="number{f" {_css_class(o)}" if n else ""}">{n}</td>' for o, n in counts)
         yield f"<tr><td><code>{_text(place)}</code></td>{cells}</tr>"
     yield "</table>"
 
 
-def _mark(outcome: Outcome) -> str:
-    return outcome.name  # a class in page.css
+def _css_class(verdict: Verdict) -> str:
+    return verdict.name  # a class in page.css
 
 
 def _eligibility(checks: Sequence[Check]) -> Iterator[str]:
@@ -140,10 +142,10 @@ def _eligibility(checks: Sequence[Check]) -> Iterator[str]:
     yield f'<p class="soft">{_text(checks[0].rule)} ({_text(checks[0].source)})</p>'
 
 
-def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+def _cards(verdict: Verdict, checks: Sequence[Check]) -> Iterator[str]:
     if not checks:
         return
-    yield f"<h2>{_WORDS[outcome]} ({len(checks)})</h2>"
+    yield f"<h2>{_WORDS[verdict]} ({len(checks)})</h2>"
     place = ""
     for check in checks[:_MOST_CARDS]:
         if check.place != place:
@@ -154,17 +156,23 @@ def _cards(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
         yield f"<p>… and {len(checks) - _MOST_CARDS} more: see <code>--json</code></p>"
 
 
+def _anchor(check: Check) -> str:
+    """The check's key as a link can hold it."""
+    return _text(quote(escape(check.key)))
+
+
 def _card(check: Check) -> str:
-    mark = _mark(check.outcome)
+    css_class = _css_class(check.verdict)
     rows = [
         ("what to do", check.fix),
-        ("file", "" if check.faults else check.file),  # each fault tells its own
+        ("file", "" if check.faults else check.file),  # each fault names its own
         ("rule", check.rule),
         ("source", check.source),
         ("level", check.level),
     ]
     return (
-        f'<section class="card {mark}"><h4><span class="outcome {mark}">{check.outcome.value}</span> {_text(check.own_name)}</h4>'
+        f'<section class="card {css_class}" id="{_anchor(check)}">'
+        f'<h4><span class="verdict {css_class}">{check.verdict.value}</span> {_text(check.name)}</h4>'
         + (_faults(check) or f"<p>{_text(check.detail)}</p>")
         + _list((name, f"<code>{_text(value)}</code>" if name == "file" else _text(value)) for name, value in rows if value)
         + "</section>"
@@ -172,32 +180,33 @@ def _card(check: Check) -> str:
 
 
 def _faults(check: Check) -> str:
-    """A table where there are values to show, else the sentences; empty: there are none."""
+    """A check's faults: a table where they have values, else their sentences; empty where there are none."""
     if not check.faults:
         return ""
     left = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
     if not any(fault.expected or fault.found for fault in check.faults):
-        return "".join(f"<p>{_said(fault)}</p>" for fault in check.faults) + left
+        return "".join(f"<p>{_sentence(fault)}</p>" for fault in check.faults) + left
     head = "<tr><th>what</th><th>expected</th><th>found</th></tr>"
     return f'<div class="scroll"><table class="faults">{head}{"".join(map(_fault, check.faults))}</table></div>{left}'
 
 
 def _fault(fault: Fault) -> str:
     values = "".join(f'<td class="value" data-name="{name}">{_text(getattr(fault, name))}</td>' for name in ("expected", "found"))
-    return f"<tr><td>{_said(fault)}</td>{values}</tr>"
+    return f"<tr><td>{_sentence(fault)}</td>{values}</tr>"
 
 
-def _said(fault: Fault) -> str:
-    """The sentence, and below it where that stands."""
+def _sentence(fault: Fault) -> str:
+    """A fault's sentence, and below it the file and line."""
     where = f"{fault.file}:{fault.line}" if fault.line else fault.file
     return _text(fault.text) + (f'<br><code class="soft">{_text(where)}</code>' if where else "")
 
 
-def _folded(outcome: Outcome, checks: Sequence[Check]) -> Iterator[str]:
+def _folded(verdict: Verdict, checks: Sequence[Check]) -> Iterator[str]:
     if not checks:
         return
-    yield f"<details><summary>{_WORDS[outcome]} ({len(checks)})</summary>"
+    yield f"<details><summary>{_WORDS[verdict]} ({len(checks)})</summary>"
     yield '<table class="seen"><tr><th>check</th><th>what was seen</th><th>rule</th></tr>'
     for check in checks[: 10 * _MOST_CARDS]:
-        yield f'<tr><td>{_text(check.name)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td></tr>'
+        cells = f'<td>{_text(check.title)}</td><td>{_text(check.detail)}</td><td class="soft">{_text(check.rule)}</td>'
+        yield f'<tr id="{_anchor(check)}">{cells}</tr>'
     yield "</table></details>"

@@ -1,4 +1,4 @@
-"""What an audit comes to: who claims what, whether a level holds, and the whole as one value."""
+"""What an audit comes to: the results it is about, the checks, and which levels pass."""
 
 from __future__ import annotations
 
@@ -6,41 +6,28 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 
 LEVELS = ("quick", "valid", "submission")
 """What a directory can live up to, the lowest first; a level asks for what those before it ask."""
 
 
-def of_level(checks: Sequence[Check], level: str) -> list[Check]:
-    """Those of `level` and of the levels below it. Raises ValueError for a level there is not."""
-    if level not in LEVELS:
-        raise ValueError(f"--level {level}: there are {', '.join(LEVELS)}")
-    asked = LEVELS[: LEVELS.index(level) + 1]
-    return [check for check in checks if check.level in asked]
-
-
-def holds(checks: Sequence[Check]) -> bool:
-    """No check fails, and there is one that passes."""
-    return all(c.outcome is not Outcome.FAIL for c in checks) and any(c.outcome is Outcome.PASS for c in checks)
-
-
-def levels_held(checks: Sequence[Check]) -> tuple[str, ...]:
-    """Of the findings of all levels (see `every`): the levels that hold, the lowest first."""
-    return tuple(level for level in LEVELS if holds(of_level(checks, level)))
+def passes(checks: Sequence[Check]) -> bool:
+    """Whether no check fails and at least one passes."""
+    return all(check.verdict is not Verdict.FAIL for check in checks) and any(check.verdict is Verdict.PASS for check in checks)
 
 
 @dataclass(frozen=True)
-class Claim:
+class ResultLine:
     """What one scenario's folder says was measured; what could not be read is empty.
 
     Attributes:
         place: the folder, relative to the audited directory.
-        official: the benchmark it is, or is mapped to.
+        official: the official benchmark it is, or is mapped to.
         figure: LoadGen's one number, as the detail log has it, with its unit.
-        verdict: LoadGen's own.
+        verdict: LoadGen's own, VALID or INVALID.
         tested, began: when, by LoadGen's test_datetime and power_begin.
-        logged: the scenario of the log.
+        logged: the scenario the log names.
     """
 
     place: str
@@ -58,45 +45,62 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """Who claims what."""
-        of = f"{self.benchmark}{f' ({self.official})' if self.official not in ('', self.benchmark) else ''}"
-        claimed = f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
-        return f"{self.submitter} ({self.division}): {of} {self.scenario} on {self.system}: {claimed}"
+        """Who measured what, and how fast it was."""
+        benchmark = f"{self.benchmark}{f' ({self.official})' if self.official not in ('', self.benchmark) else ''}"
+        result = f"{self.figure}, {self.verdict}, tested {self.tested}" if self.figure else "no figure"
+        return f"{self.submitter} ({self.division}): {benchmark} {self.scenario} on {self.system}: {result}"
 
 
 @dataclass(frozen=True)
 class Audit:
-    """`round`: the one it was judged by. `checks`: the findings of all levels."""
+    """The whole outcome of one audit.
+
+    Attributes:
+        round: the round it was judged by; empty where none could be chosen.
+        results: a line for each scenario's folder.
+        checks: the checks of all levels.
+    """
 
     round: str
-    claims: tuple[Claim, ...]
+    results: tuple[ResultLine, ...]
     checks: tuple[Check, ...]
 
-    def asked(self, level: str) -> list[Check]:
-        """The findings of `level` and those below it. Raises ValueError for a level there is not."""
-        return of_level(self.checks, level)
+    def checks_for(self, level: str) -> list[Check]:
+        """The checks of `level` and of the levels below it. Raises ValueError for a level there is not."""
+        if level not in LEVELS:
+            raise ValueError(f"--level {level}: there are {', '.join(LEVELS)}")
+        included = LEVELS[: LEVELS.index(level) + 1]
+        return [check for check in self.checks if check.level in included]
 
-    def verdict(self, level: str) -> str:
-        """One sentence. Raises ValueError for a level there is not."""
-        asked = self.asked(level)
-        counts = {outcome: sum(c.outcome is outcome for c in asked) for outcome in Outcome}
+    def passes(self, level: str) -> bool:
+        """Whether the directory lives up to `level`. Raises ValueError for a level there is not."""
+        return passes(self.checks_for(level))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that pass, the lowest first."""
+        return tuple(level for level in LEVELS if self.passes(level))
+
+    def sentence(self, level: str) -> str:
+        """Whether `level` holds, and how many checks speak against it. Raises ValueError for a level there is not."""
+        checks = self.checks_for(level)
+        counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
         name = f"level {level}{f' of {self.round}' if self.round else ''}"
-        if failed := counts[Outcome.FAIL]:
-            return f"{name} does not hold: {failed} of {len(asked)} checks fail{'s' if failed == 1 else ''}"
-        if not holds(asked):
+        if failed := counts[Verdict.FAIL]:
+            return f"{name} does not hold: {failed} of {len(checks)} checks fail{'s' if failed == 1 else ''}"
+        if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
-        left = counts[Outcome.MANUAL]
-        return f"{name} holds" + (f"; {left} finding{'s are' if left > 1 else ' is'} for a person to judge" if left else "")
+        manual = counts[Verdict.MANUAL]
+        return f"{name} holds" + (f"; {manual} finding{'s are' if manual > 1 else ' is'} for a person to judge" if manual else "")
 
     def as_json(self, directory: str, level: str) -> dict[str, Any]:
         """What `--json` writes; see schemas/checks.json."""
-        asked = self.asked(level)
         return {
             "directory": directory,
             "round": self.round,
             "level": level,
-            "holds": holds(asked),
-            "levels": list(levels_held(self.checks)),
-            "claims": [asdict(claim) for claim in self.claims],
-            "checks": [c.as_json() for c in asked],
+            "holds": self.passes(level),
+            "levels": list(self.levels),
+            "results": [asdict(line) for line in self.results],
+            "checks": [check.as_json() for check in self.checks_for(level)],
         }

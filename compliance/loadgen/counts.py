@@ -1,69 +1,71 @@
-"""How many queries and samples a detail log is of, which sets were loaded, and from which seeds. Pure."""
+"""What a detail log counts: queries, samples and batches of a test, the sets it loaded, the seeds it used. Pure."""
 
 from __future__ import annotations
 
 from compliance.logs import Detail
 
-# Far more than a query of several samples ever had.
-_MOST_EACH = 1 << 16
+# Far more samples than a query ever had.
+_MOST_PER_QUERY = 1 << 16
 
 
-def each(d: Detail, scenario: str) -> int:
-    """Samples of one of MultiStream's queries, which are neighbours in the loaded set; other scenarios draw samples one by one."""
-    found = d.get("effective_samples_per_query")
-    return found if scenario == "MultiStream" and type(found) is int and 0 < found <= _MOST_EACH else 1
+def samples_per_query(detail: Detail, scenario: str) -> int:
+    """The samples of one query: several in MultiStream, neighbours in the loaded set; 1 in the other scenarios."""
+    count = detail.get("effective_samples_per_query")
+    return count if scenario == "MultiStream" and type(count) is int and 0 < count <= _MOST_PER_QUERY else 1
 
 
-def samples(d: Detail, scenario: str) -> float | None:
-    """Samples of a performance test."""
+def samples(detail: Detail, scenario: str) -> float | None:
+    """The samples a performance test issued; None: the log has no count."""
     if scenario == "Offline":
-        return d.number("generated_samples_per_query")
-    queries = d.number("result_query_count")
-    return None if queries is None else queries * each(d, scenario)
+        return detail.number("generated_samples_per_query")
+    queries = detail.number("result_query_count")
+    return None if queries is None else queries * samples_per_query(detail, scenario)
 
 
-def tokens(d: Detail) -> bool:
-    """Whether LoadGen was told of tokens and took the latencies of the first and of each."""
-    return d.get("requested_use_token_latencies") is True
+def has_token_latencies(detail: Detail) -> bool:
+    """Whether LoadGen measured the latency of the first token and of each later one."""
+    return detail.get("requested_use_token_latencies") is True
 
 
-def own(loaded: list[int], d: Detail, scenario: str) -> list[int]:
-    """A loaded set without the samples that MultiStream has behind its last one again (GenerateLoadableSets)."""
-    again = each(d, scenario) - 1
+def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list[int]:
+    """A loaded set, each sample once. MultiStream repeats the first samples behind the last one (GenerateLoadableSets)."""
+    again = samples_per_query(detail, scenario) - 1
     return loaded[: len(loaded) - again] if again else loaded
 
 
-def min_queries_met(d: Detail, scenario: str) -> bool | None:
-    queries, issued = d.number("result_query_count"), samples(d, scenario)
-    least_queries, least_samples = d.number("effective_min_query_count"), d.number("effective_min_sample_count")
-    if queries is None or issued is None or least_queries is None or least_samples is None:
+def min_queries_met(detail: Detail, scenario: str) -> bool | None:
+    """Whether a performance test issued the queries and samples its settings ask for at least; None: a figure is missing."""
+    queries, issued = detail.number("result_query_count"), samples(detail, scenario)
+    min_queries, min_samples = detail.number("effective_min_query_count"), detail.number("effective_min_sample_count")
+    if queries is None or issued is None or min_queries is None or min_samples is None:
         return None
-    return queries >= least_queries and issued >= least_samples
+    return queries >= min_queries and issued >= min_samples
 
 
-def logged_sets(d: Detail, scenario: str) -> list[list[int]] | None:
-    """Those loaded, of indices, and each as long as a query; None: they are not."""
-    found, least = d.all("loaded_qsl_set"), each(d, scenario)
-    good = found and all(
-        isinstance(one, list) and len(one) >= least and all(type(i) is int and 0 <= i < 1 << 40 for i in one) for one in found
+def logged_sets(detail: Detail, scenario: str) -> list[list[int]] | None:
+    """The sets LoadGen loaded, as lists of sample indices; None: one is no such list, or shorter than a query."""
+    sets, shortest = detail.all("loaded_qsl_set"), samples_per_query(detail, scenario)
+    good = sets and all(
+        isinstance(one, list) and len(one) >= shortest and all(type(i) is int and 0 <= i < 1 << 40 for i in one) for one in sets
     )
-    return found if good else None
+    return sets if good else None
 
 
-def logged_count(d: Detail, key: str, at_most: int = 1 << 32) -> int | None:
-    """A count LoadGen logged, if it is one."""
-    value = d.get(key)
+def logged_count(detail: Detail, key: str, at_most: int = 1 << 32) -> int | None:
+    """The count under `key`; None: it is no integer from 1 to `at_most`."""
+    value = detail.get(key)
     return value if type(value) is int and 0 < value <= at_most else None
 
 
-def logged_seed(d: Detail, key: str) -> int | None:
-    value = d.get(f"effective_{key}")
+def logged_seed(detail: Detail, key: str) -> int | None:
+    """The effective seed, `qsl_rng_seed` say; None: it is no integer from 0 on."""
+    value = detail.get(f"effective_{key}")
     return value if type(value) is int and value >= 0 else None
 
 
-def batches(d: Detail, scenario: str, batch_size: object) -> tuple[int | None, int | None]:
-    """(samples, batches) of a performance test; None: the log does not tell, or what is given is no batch size."""
-    found = samples(d, scenario)
-    if found is None or not 0 < found < 1 << 53 or type(batch_size) is not int or batch_size < 1:
+def batches(detail: Detail, scenario: str, batch_size: object) -> tuple[int | None, int | None]:
+    """(samples, batches) of a performance test; (None, None): the log has no count, or `batch_size` is none."""
+    count = samples(detail, scenario)
+    if count is None or not 0 < count < 1 << 53 or type(batch_size) is not int or batch_size < 1:
         return None, None
-    return int(found), -(-int(found) // batch_size)
+    return int(count), -(-int(count) // batch_size)

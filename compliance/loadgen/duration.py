@@ -1,4 +1,4 @@
-"""How long a performance test took by its figures (loadgen/results.cc, MinDurationMet)."""
+"""How long a performance test took, by the figures of its detail log (loadgen/results.cc, MinDurationMet). Pure."""
 
 from __future__ import annotations
 
@@ -7,41 +7,43 @@ from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
 from compliance.logs.digits import DIGITS
 
-# Of two dates of whole milliseconds.
+# The difference of two dates that are logged in whole milliseconds is this uncertain.
 _CALENDAR_NS = 2e6
 
 
-def last_issue_ns(d: Detail, scenario: str) -> tuple[float, float] | None:
-    """Between which times lies what min_duration is compared with.
+def last_issue_ns(detail: Detail, scenario: str) -> tuple[float, float] | None:
+    """The least and the most that the duration can be which LoadGen compares with min_duration, in nanoseconds from the test's start.
 
-    Offline: its largest latency; SingleStream and Server: when the last query was issued, or due (from the rate, which has six digits);
-    MultiStream, which logs no rate: the last query is answered at the end of all, which the calendar tells to the millisecond.
+    Offline: the largest latency. SingleStream and Server: the time until the last query was issued or due, which follows from the rate and
+    its six digits. MultiStream logs no rate: its last query is answered when the test ends, and the calendar tells that to the millisecond.
+
+    None: a figure is missing.
     """
-    count, wall_s = d.number("result_query_count"), wall_seconds(d)
+    count, wall_s = detail.number("result_query_count"), wall_seconds(detail)
     if scenario == "Offline":
-        found = d.number("result_max_latency_ns")
-        return None if found is None else (found, found)
+        largest = detail.number("result_max_latency_ns")
+        return None if largest is None else (largest, largest)
     if scenario == "MultiStream":
-        shortest, longest = d.number(QUERIES.minimum), d.number(QUERIES.maximum)
+        shortest, longest = detail.number(QUERIES.minimum), detail.number(QUERIES.maximum)
         if wall_s is None or shortest is None or longest is None:
             return None
         return wall_s * 1e9 - longest - _CALENDAR_NS, wall_s * 1e9 - shortest + _CALENDAR_NS
-    rate = d.number("result_scheduled_samples_per_sec" if scenario == "Server" else "result_qps_with_loadgen_overhead")
+    rate = detail.number("result_scheduled_samples_per_sec" if scenario == "Server" else "result_qps_with_loadgen_overhead")
     if not count or not rate or rate < 0:
         return None
-    found = (count - 1) * 1e9 / rate
-    return found * (1 - DIGITS), found * (1 + DIGITS)
+    duration_ns = (count - 1) * 1e9 / rate
+    return duration_ns * (1 - DIGITS), duration_ns * (1 + DIGITS)
 
 
-def one_by_one_ns(d: Detail, scenario: str) -> float:
-    """What the queries took that were issued one after the other."""
+def one_by_one_ns(detail: Detail, scenario: str) -> float:
+    """The sum of all latencies where one query follows the other (SingleStream, MultiStream), in nanoseconds; elsewhere 0."""
     mean = {"SingleStream": SAMPLES.mean, "MultiStream": QUERIES.mean}.get(scenario)
-    return (d.number("result_query_count") or 0) * (d.number(mean) or 0) if mean else 0.0
+    return (detail.number("result_query_count") or 0) * (detail.number(mean) or 0) if mean else 0.0
 
 
-def min_duration_met(d: Detail, scenario: str) -> bool | None:
-    """None: too close to tell from six digits, or figures missing (another check says so)."""
-    passed, least_ms = last_issue_ns(d, scenario), d.number("effective_min_duration_ms")
-    if passed is None or least_ms is None or passed[0] < least_ms * 1e6 <= passed[1]:
+def min_duration_met(detail: Detail, scenario: str) -> bool | None:
+    """Whether the test was as long as its settings ask for; None: six digits do not tell, or a figure is missing."""
+    passed, min_ms = last_issue_ns(detail, scenario), detail.number("effective_min_duration_ms")
+    if passed is None or min_ms is None or passed[0] < min_ms * 1e6 <= passed[1]:
         return None
-    return passed[0] >= least_ms * 1e6
+    return passed[0] >= min_ms * 1e6

@@ -1,4 +1,4 @@
-"""Early stopping: how many queries it needs, and which it leaves out (loadgen/early_stopping.cc, results.cc)."""
+"""Early stopping: how many queries LoadGen asks for before it estimates a percentile (loadgen/early_stopping.cc, results.cc). Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from compliance.loadgen.latency_limits import over
 from compliance.logs import Detail
 from compliance.rules import Rules
 
-# More than anybody's, and few enough to reckon with.
+# More than any test has, and few enough to compute with.
 MOST_QUERIES = 1 << 40
 
 
 def discards(queries: int, percentile: float, rules: Rules) -> int | None:
-    """How many of the slowest queries early stopping leaves out: the largest t - 1 with queries ≥ h(t) + t; None: too few queries.
+    """How many of the slowest queries early stopping leaves out; None: there are too few queries for an estimate.
 
-    h(t) is the least h with P(Binomial(h + t, 1 - percentile) ≤ t) ≤ 1 - confidence (loadgen/early_stopping.cc), and that probability is
-    the regularised incomplete beta function I_percentile(h, t + 1).
+    This is the largest t - 1 with queries ≥ h(t) + t, where h(t) is the least h with P(Binomial(h + t, 1 - percentile) ≤ t) ≤
+    1 - confidence. That probability is the regularised incomplete beta function I_percentile(h, t + 1).
+
+    Args:
+        percentile: as a fraction.
     """
-
     if not enough(queries, 1, percentile, rules):
         return None
     low, high = 1, queries
@@ -30,13 +32,13 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
 
 
 def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
-    """Whether so many queries, `over` of them over their latency, show that the percentile is not: queries ≥ h(over) + over."""
+    """Whether the percentile is within its limit for certain: `queries` ≥ h(over) + over, where `over` of them exceed the limit."""
     h = queries - over
     return h > 0 and bool(betainc(h, over + 1, percentile - rules.early_stopping.tolerance) <= 1 - rules.early_stopping.confidence)
 
 
 def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
-    """How many more queries, none of them over, would be enough; 0: they are."""
+    """How many more queries within the limit it takes until `enough` holds; 0: it holds already."""
     if enough(queries, over, percentile, rules):
         return 0
     low, high = 0, 1
@@ -48,21 +50,25 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
     return high
 
 
-def met(d: Detail, scenario: str, rules: Rules) -> bool | None:
-    """Whether it is; None: the log's figures do not tell."""
+def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
+    """Whether a performance test has queries enough for early stopping; None: the log's figures do not tell."""
     if scenario == "Offline":
         return True
-    found, percentile = d.number("result_query_count"), rules.scenarios[scenario].percentile / 100
-    if found is None or not 0 < found <= MOST_QUERIES:
+    queries, percentile = detail.number("result_query_count"), rules.scenarios[scenario].percentile / 100
+    if queries is None or not 0 < queries <= MOST_QUERIES:
         return None
     if scenario != "Server":
-        return discards(int(found), percentile, rules) is not None
-    parts = [held(int(found), over(d, ladder), percentile, rules) for ladder in limited(d)]
+        return discards(int(queries), percentile, rules) is not None
+    parts = [limit_held(int(queries), over(detail, latency), percentile, rules) for latency in limited(detail)]
     return False if False in parts else None if None in parts else True
 
 
-def held(queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules) -> bool | None:
-    """Of (at least, at most) so many over their latency."""
+def limit_held(queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules) -> bool | None:
+    """Whether early stopping finds a latency within its limit; None: the log does not tell.
+
+    Args:
+        over: the least and the most that the number of queries over the limit can be.
+    """
     if over is None:
         return None
     if enough(queries, over[1], percentile, rules):
@@ -71,9 +77,12 @@ def held(queries: int, over: tuple[int, int] | None, percentile: float, rules: R
 
 
 def estimates(scenario: str, rules: Rules) -> tuple[tuple[float, str], ...]:
-    """(percentile, key) of what is estimated; of SingleStream also the 99th percentile, from which MultiStream may be inferred."""
-    own = rules.scenarios[scenario].percentile
+    """(percentile in percent, key of the detail log) of each estimate LoadGen makes in a scenario.
+
+    SingleStream has the 99th percentile beside its own, because MultiStream may be inferred from it.
+    """
+    percentile = rules.scenarios[scenario].percentile
     return {
-        "SingleStream": ((own, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")),
-        "MultiStream": ((own, "early_stopping_latency_ms"),),
+        "SingleStream": ((percentile, "early_stopping_latency_ss"), (99.0, "early_stopping_latency_ms")),
+        "MultiStream": ((percentile, "early_stopping_latency_ms"),),
     }.get(scenario, ())

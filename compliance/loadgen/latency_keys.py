@@ -1,4 +1,4 @@
-"""The kinds of latency LoadGen logs, each with a minimum, percentiles, a maximum and a mean (loadgen/results.cc, LogDetail). Pure."""
+"""The kinds of latency LoadGen logs, and the keys each stands under in the detail log (loadgen/results.cc, LogDetail). Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from compliance.loadgen import counts
 from compliance.logs import Detail
 
-# Those LoadGen logs, as it names them (results.h).
+# The percentiles LoadGen logs: its name of each (results.h), and the same as a fraction.
 PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
 
 
 @dataclass(frozen=True)
-class Ladder:
+class LatencyKeys:
     """The keys of one kind of latency.
 
     Attributes:
-        percentile: with {} for 99.00 and the others.
-        limit: of Server's percentile; empty: none.
-        result: what early stopping says of it.
+        name: the kind, as a sentence calls it.
+        percentile: the key of a percentile, with {} for its name (99.00, say).
+        limit: the key of the limit that Server's percentile keeps; empty: there is none.
+        result: the key of the sentence early stopping says about it.
     """
 
     name: str
@@ -29,14 +30,14 @@ class Ladder:
     limit: str = ""
     result: str = ""
 
-    def steps(self, d: Detail) -> list[tuple[str, float, float]]:
-        """(key, its place among the sorted as a fraction, 1 the last one, its value), ascending; of those that are numbers."""
+    def percentiles(self, detail: Detail) -> list[tuple[str, float, float]]:
+        """(key, fraction, value) of the minimum (fraction 0), each percentile and the maximum (1), ascending; without what is no number."""
         keys = [(self.minimum, 0.0), *((self.percentile.format(p), share) for p, share in PERCENTILES.items()), (self.maximum, 1.0)]
-        return [(key, share, value) for key, share in keys if (value := d.number(key)) is not None]
+        return [(key, share, value) for key, share in keys if (value := detail.number(key)) is not None]
 
 
-def _latency(limit: str, result: str) -> Ladder:
-    return Ladder(
+def _latency(limit: str, result: str) -> LatencyKeys:
+    return LatencyKeys(
         "latency",
         "result_min_latency_ns",
         "result_{}_percentile_latency_ns",
@@ -48,14 +49,14 @@ def _latency(limit: str, result: str) -> Ladder:
 
 
 SAMPLES = _latency("effective_target_latency_ns", "early_stopping_result")
-QUERIES = Ladder(
+QUERIES = LatencyKeys(
     "latency of queries",
     "result_min_query_latency_ns",
     "result_{}_percentile_per_query_latency_ns",
     "result_max_query_latency_ns",
     "result_mean_query_latency_ns",
 )
-FIRST_TOKENS = Ladder(
+FIRST_TOKENS = LatencyKeys(
     "latency of the first token",
     "result_first_token_min_latency_ns",
     "result_first_token_{}_percentile_latency_ns",
@@ -64,7 +65,7 @@ FIRST_TOKENS = Ladder(
     "requested_server_ttft_latency",
     "early_stopping_ttft_result",
 )
-LATER_TOKENS = Ladder(
+LATER_TOKENS = LatencyKeys(
     "time of a later token",
     "result_time_to_output_token_min",
     "result_time_per_output_token_{}_percentile_ns",
@@ -75,6 +76,6 @@ LATER_TOKENS = Ladder(
 )
 
 
-def limited(d: Detail) -> tuple[Ladder, ...]:
-    """Those that limits and early stopping are about."""
-    return (FIRST_TOKENS, LATER_TOKENS) if counts.tokens(d) else (SAMPLES,)
+def limited(detail: Detail) -> tuple[LatencyKeys, ...]:
+    """The kinds of latency that a limit and early stopping are about: of the tokens where LoadGen measured them, else of the samples."""
+    return (FIRST_TOKENS, LATER_TOKENS) if counts.has_token_latencies(detail) else (SAMPLES,)

@@ -1,39 +1,47 @@
-"""How many queries are over the limit of their latency, and whether the percentiles are within it.
+"""How many queries exceed the limit of their latency, and whether the percentiles keep it.
 
 Source: loadgen/results.cc (PerformanceSummary: PerfConstraintsMet, EarlyStopping, LogDetail).
 """
 
 from __future__ import annotations
 
-from compliance.loadgen.latency_keys import SAMPLES, Ladder, limited
+from compliance.loadgen.latency_keys import SAMPLES, LatencyKeys, limited
 from compliance.logs import Detail
 
 
-def over(d: Detail, ladder: Ladder) -> tuple[int, int] | None:
-    """How many queries are over the limit, at least and at most; LoadGen counts those of plain latencies. None: figures are missing."""
-    queries, limit = d.number("result_query_count"), d.number(ladder.limit)
+def over(detail: Detail, latency: LatencyKeys) -> tuple[int, int] | None:
+    """The least and the most that the number of queries over the limit can be; None: a figure is missing.
+
+    LoadGen counts those of plain latencies. For tokens the percentiles bound the number.
+    """
+    queries, limit = detail.number("result_query_count"), detail.number(latency.limit)
     if queries is None or limit is None or not 0 < queries < 1 << 40:
         return None
-    counted = d.get("result_overlatency_query_count")
-    if ladder is SAMPLES and type(counted) is int and 0 <= counted <= queries:
+    counted = detail.get("result_overlatency_query_count")
+    if latency is SAMPLES and type(counted) is int and 0 <= counted <= queries:
         return counted, counted
-    return by_steps(d, ladder, int(queries), limit)
+    return over_by_percentiles(detail, latency, int(queries), limit)
 
 
-def by_steps(d: Detail, ladder: Ladder, queries: int, limit: float) -> tuple[int, int]:
-    least, most = 0, queries
-    for _, share, value in ladder.steps(d):
-        place = min(int(queries * share), queries - 1)
+def over_by_percentiles(detail: Detail, latency: LatencyKeys, queries: int, limit: float) -> tuple[int, int]:
+    """The least and the most that the number of queries over `limit` can be, as minimum, percentiles and maximum bound it."""
+    at_least, at_most = 0, queries
+    for _, share, value in latency.percentiles(detail):
+        position = min(int(queries * share), queries - 1)
         if value > limit:
-            least = max(least, queries - place)
+            at_least = max(at_least, queries - position)
         else:
-            most = min(most, queries - place - 1)
-    return least, most
+            at_most = min(at_most, queries - position - 1)
+    return at_least, at_most
 
 
-def constraints_met(d: Detail, percentile: float) -> bool | None:
-    """Whether the percentile (in percent) of each latency is within its limit. None: a figure is missing."""
-    pairs = [(d.number(ladder.percentile.format(f"{percentile:.2f}")), d.number(ladder.limit)) for ladder in limited(d)]
+def constraints_met(detail: Detail, percentile: float) -> bool | None:
+    """Whether the percentile of each latency is within its limit; None: a figure is missing.
+
+    Args:
+        percentile: in percent.
+    """
+    pairs = [(detail.number(latency.percentile.format(f"{percentile:.2f}")), detail.number(latency.limit)) for latency in limited(detail)]
     if any(value is None or limit is None for value, limit in pairs):
         return None
     return all(value <= limit for value, limit in pairs if value is not None and limit is not None)

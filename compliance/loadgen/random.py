@@ -1,8 +1,9 @@
 """The random numbers of LoadGen: std::mt19937 with libstdc++'s distributions and its shuffle.
 
-Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and bits/uniform_int_dist.h. How a bounded integer is
-drawn changed with GCC 11, so there are two orders of samples: a wheel has one, a LoadGen built elsewhere may have the other. Another
-standard library (libc++, MSVC) has one of its own, which is not known here.
+GCC 11 changed how libstdc++ draws a bounded integer. So there are two orders of samples: a wheel has one, a LoadGen built elsewhere may
+have the other. Another standard library (libc++, MSVC) has an order of its own, which is not known here.
+
+Sources: libstdc++ bits/random.tcc (generate_canonical), bits/stl_algo.h (shuffle) and bits/uniform_int_dist.h.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from enum import Enum
 import numpy as np
 
 MOST_SAMPLES = 20_000_000
-"""Of so many the choice and the order are re-derived one by one; of more they would take gigabytes."""
+"""Up to this many samples, selection and order are recomputed exactly. Above it that would take gigabytes."""
 _RANGE = 1 << 32
 _SHORTEST, _LONGEST = 64, 1 << 14
 
 
 def mersenne_twister(seed: int) -> np.random.MT19937:
-    """std::mt19937, seeded as on Linux: with the low 32 bits of the seed."""
+    """std::mt19937 as LoadGen seeds it on Linux: with the low 32 bits of the seed."""
     bits = np.random.MT19937()
     bits._legacy_seeding(seed % _RANGE)  # std::mt19937's own; the other ways of seeding are numpy's
     return bits
 
 
 def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
-    """std::uniform_real_distribution<double>{0, 1}: two draws of 32 bits, the first one the lower."""
+    """`count` numbers of std::uniform_real_distribution<double>{0, 1}, float64 [count]; each takes two draws, the lower half first."""
     raw = engine.random_raw(2 * count).astype(np.float64)
     return (raw[::2] + raw[1::2] * 2.0**32) / 2.0**64
 
@@ -38,7 +39,7 @@ class Draws(Enum):
 
 
 class Engine:
-    """std::mt19937, seeded as on Linux: with the low 32 bits of the seed."""
+    """std::mt19937 with libstdc++'s bounded integers and shuffle; the same seed and `draws` give the same numbers."""
 
     def __init__(self, seed: int, draws: Draws):
         self._bits = mersenne_twister(seed)
@@ -50,33 +51,34 @@ class Engine:
         return int(self.each_below(np.array([bound]))[0])
 
     def many_below(self, bound: int, count: int) -> np.ndarray:
-        """`count` of the same at once, int64 [count]."""
+        """The next `count` integers from 0 to `bound` - 1, int64 [count]."""
         return self.each_below(np.full(count, bound))
 
     def each_below(self, bounds: np.ndarray) -> np.ndarray:
-        """One after the other below each of `bounds`, int64 [n].
+        """The next integers, one below each of `bounds`, int64 [n].
 
-        A draw that must be repeated shifts all after it: it goes run by run, and the longer, the longer none was.
+        A rejected draw shifts every later one, so draws are mapped in runs. The run length doubles while nothing is rejected and starts
+        over after a rejection.
         """
-        found, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
+        integers, done, run = np.empty(len(bounds), np.int64), 0, _SHORTEST
         while done < len(bounds):
-            wanted = bounds[done : done + run].astype(np.uint64)
-            value, good = self._mapped(self._drawn(len(wanted)), wanted)
-            count = len(wanted) if good.all() else int(np.argmin(good))
-            found[done : done + count] = value[:count]
-            self._ahead = self._ahead[count + (count < len(wanted)) :]
+            ahead = bounds[done : done + run].astype(np.uint64)
+            values, accepted = self._mapped(self._drawn(len(ahead)), ahead)
+            count = len(ahead) if accepted.all() else int(np.argmin(accepted))
+            integers[done : done + count] = values[:count]
+            self._ahead = self._ahead[count + (count < len(ahead)) :]
             done += count
-            run = min(2 * run, _LONGEST) if count == len(wanted) else _SHORTEST
-        return found
+            run = min(2 * run, _LONGEST) if count == len(ahead) else _SHORTEST
+        return integers
 
     def _drawn(self, count: int) -> np.ndarray:
-        """The next `count` draws, which stay the next."""
+        """The next `count` draws, uint64 [count], without taking them."""
         if len(self._ahead) < count:
             self._ahead = np.concatenate([self._ahead, self._bits.random_raw(count - len(self._ahead))])
         return self._ahead[:count]
 
     def _mapped(self, raw: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(the integers that draws make, which of them count)."""
+        """(the integer each draw makes, whether the draw is accepted)."""
         if self._draws is Draws.QUOTIENT:
             scale = np.uint64(_RANGE - 1) // bounds
             return raw // scale, raw < bounds * scale
@@ -84,14 +86,14 @@ class Engine:
         return product >> np.uint64(32), (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds
 
     def shuffle(self, values: list[int]) -> None:
-        """std::shuffle, in place: up to 65,535 values take two positions from one draw."""
+        """Shuffles `values` in place, as std::shuffle does: up to 65,535 values take two positions from one draw."""
         positions = self._positions(len(values))
         for start in range(0, len(positions), _LONGEST):  # not all as Python integers at once
             for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
                 values[at], values[other] = values[other], values[at]
 
     def _positions(self, count: int) -> np.ndarray:
-        """Where the second, third, … of `count` values goes: each changes places with one not behind it."""
+        """For the second, third, … of `count` values the position it changes places with, int64 [count - 1]; none lies behind it."""
         if count < 2:
             return np.empty(0, np.int64)
         if (_RANGE - 1) // count < count:
@@ -103,6 +105,7 @@ class Engine:
         return np.concatenate([drawn[:single], both.ravel()])
 
     def shuffled(self, count: int) -> list[int]:
+        """The integers from 0 to `count` - 1, shuffled."""
         values = list(range(count))
         self.shuffle(values)
         return values

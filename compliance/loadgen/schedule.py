@@ -1,4 +1,4 @@
-"""The queries LoadGen generates before a test: how many, and when each is due. Pure.
+"""The queries LoadGen generates before a performance test: how many, and when each of Server's is due. Pure.
 
 Sources: loadgen/loadgen.cc (GenerateQueries, ScheduleDistribution), libstdc++ bits/random.tcc (generate_canonical) and bits/random.h
 (exponential_distribution).
@@ -20,53 +20,68 @@ _SLOWEST, _FASTEST, _LONGEST_NS = 1e-3, 1e12, 10**17
 
 @dataclass(frozen=True)
 class Demand:
-    """What a performance test is generated for.
+    """What the generated queries have to satisfy.
 
     Attributes:
-        least: effective_min_query_count.
+        min_queries: effective_min_query_count.
         duration_ns: effective_min_duration.
-        whole: of equal issue, the size of the loaded set, which the count is a multiple of; 1 without.
+        multiple_of: equal issue rounds the count up to a multiple of the loaded set's size; 1 without equal issue.
     """
 
-    least: int
+    min_queries: int
     duration_ns: int
-    whole: int = 1
+    multiple_of: int = 1
 
     def count(self, long_enough: int) -> int:
-        """Of queries, where so many are the first whose last one is due at or after the duration."""
-        return -(-max(self.least, long_enough) // self.whole) * self.whole
+        """Queries to generate.
+
+        Args:
+            long_enough: the smallest number of queries whose last one is due at or after the minimum duration.
+        """
+        return -(-max(self.min_queries, long_enough) // self.multiple_of) * self.multiple_of
 
 
-def demand(d: Detail) -> Demand | None:
-    """None: a setting is missing."""
-    (least, duration_ms), loaded = (d.get(f"effective_min_{key}") for key in ("query_count", "duration_ms")), d.get("loaded_qsl_set")
-    if type(least) is not int or type(duration_ms) is not int or min(least, duration_ms) < 0 or not isinstance(loaded, list):
+def demand(detail: Detail) -> Demand | None:
+    """The demand a detail log states; None: a setting is missing."""
+    min_queries, duration_ms = (detail.get(f"effective_min_{key}") for key in ("query_count", "duration_ms"))
+    loaded = detail.get("loaded_qsl_set")
+    if type(min_queries) is not int or type(duration_ms) is not int or min(min_queries, duration_ms) < 0 or not isinstance(loaded, list):
         return None
-    whole = max(len(loaded), 1) if d.get("effective_sample_concatenate_permutation") is True else 1
-    return Demand(least, duration_ms * 1_000_000, whole)
+    multiple_of = max(len(loaded), 1) if detail.get("effective_sample_concatenate_permutation") is True else 1
+    return Demand(min_queries, duration_ms * 1_000_000, multiple_of)
 
 
 def period_ns(expected_latency_ns: float) -> int:
-    """Between two queries of SingleStream and MultiStream; the latency is above zero."""
+    """The time between two queries of SingleStream and MultiStream, in nanoseconds; the expected latency is above zero."""
     return int(1.0 / (1e9 / expected_latency_ns) * 1e9)
 
 
 def stream(demand: Demand, period: int) -> int | None:
-    """How many queries SingleStream and MultiStream prepare: of twice the duration, as many as the expected latency makes."""
+    """How many queries SingleStream and MultiStream generate: enough for twice the duration at the expected latency; None: no period.
+
+    Args:
+        period: see `period_ns`.
+    """
     if period <= 0:
         return None
     return demand.count(-(-2 * demand.duration_ns // period) + 1)
 
 
 def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
-    """When each query of Server is due, in nanoseconds from the start, and when one more would be: int64 [count + 1].
+    """When each query of Server is due, in nanoseconds from the start, and when one more would be, int64 [queries + 1].
 
-    A Poisson process: the times between are drawn from an exponential distribution and cut to whole nanoseconds. None: too many to tell.
+    Arrivals are a Poisson process: the times between them are drawn from an exponential distribution and cut to whole nanoseconds.
+
+    Args:
+        rate: queries a second.
+        seed: schedule_rng_seed.
+
+    None: there are too many queries to compute.
     """
-    least = demand.least + demand.whole
-    if not _SLOWEST < rate < _FASTEST or demand.duration_ns > _LONGEST_NS or least / rate > _LONGEST_NS / 1e9:
+    min_queries = demand.min_queries + demand.multiple_of
+    if not _SLOWEST < rate < _FASTEST or demand.duration_ns > _LONGEST_NS or min_queries / rate > _LONGEST_NS / 1e9:
         return None
-    if max(least, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
+    if max(min_queries, rate * demand.duration_ns / 1e9) > MOST_SAMPLES / 2:
         return None
     draws = mersenne_twister(seed)
     due, count = np.zeros(1, np.int64), None
@@ -78,9 +93,9 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
     return due[: count + 1]
 
 
-def due(d: Detail, rate: float) -> np.ndarray | None:
-    """When each query of Server is due at so many a second, see `server`; None: a setting is missing, or too many to tell."""
-    asked, seed = demand(d), d.get("effective_schedule_rng_seed")
-    if asked is None or type(seed) is not int or seed < 0:
+def due(detail: Detail, rate: float) -> np.ndarray | None:
+    """When each query of Server is due at `rate` queries a second, see `server`; None: a setting is missing, or there are too many."""
+    stated, seed = demand(detail), detail.get("effective_schedule_rng_seed")
+    if stated is None or type(seed) is not int or seed < 0:
         return None
-    return server(asked, rate, seed)
+    return server(stated, rate, seed)

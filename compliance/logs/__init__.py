@@ -1,4 +1,4 @@
-"""From bytes to values: LoadGen's logs, traces and user.conf, dates, JSON, arrays. No rule is known here."""
+"""Readers: from bytes to values. LoadGen's logs, traces and user.conf, dates, JSON, arrays; no rule is known here."""
 
 from compliance.logs.answers import TWICE, Answers, read_accuracy, read_ends
 from compliance.logs.detail import Detail, Line, read_detail

@@ -1,4 +1,4 @@
-"""LoadGen's log of answers: every row, whole or of what truncation left. No file: OSError."""
+"""LoadGen's log of answers, mlperf_log_accuracy.json: the whole log, or the rows that truncation left."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from compliance.logs import strict_json
 from compliance.logs.lines import MOST_PROBLEMS, Problems, read_lines
 
 TWICE = "stands there twice"
-"""How the problem of a sample with two answers ends."""
+"""The end of the sentence that reports a sample with two answers."""
 _LARGEST = 16 << 30
 _MOST_PAYLOAD, _MOST_ROWS = 4 << 30, 20_000_000
-# A row as LoadGen writes it; one that is written otherwise is read as JSON.
+# A row as LoadGen writes it. A row in another form is read as JSON.
 _ROW = re.compile(r'\{ "seq_id" : ([0-9]{1,18}), "qsl_idx" : ([0-9]{1,18}), "data" : "([0-9A-Fa-f]*)" \}')
 
 
 class Payloads(Mapping[int, bytes]):
-    """qsl_idx → the bytes answered, all in one buffer: a million small answers are not a million objects."""
+    """The answered bytes by qsl_idx, all in one buffer: a million small answers would be a million objects."""
 
     def __init__(self, content: bytearray, indices: Sequence[int], starts: Sequence[int]):
-        """indices: of each row, in the file's order. starts: where each row's answer begins in `content`, and where the last ends."""
+        """Keeps the last answer of each sample.
+
+        Args:
+            content: the answers of all rows, one after the other.
+            indices: the qsl_idx of each row, in the file's order.
+            starts: where each row's answer begins in `content`, and where the last one ends.
+        """
         self._content, self._starts = content, starts
         keys, backwards = np.unique(np.asarray(indices, np.int64)[::-1], return_index=True)
         whole = len(keys) > 0 and keys[0] == 0 and keys[-1] == len(keys) - 1
@@ -35,7 +41,7 @@ class Payloads(Mapping[int, bytes]):
         self._rows = array("q", (len(indices) - 1 - backwards).astype(np.int64).tobytes())
 
     def _place(self, index: object) -> int | None:
-        """Among the keys, which are in order."""
+        """The position of `index` among the keys, which ascend; None: it is no key."""
         if not isinstance(index, int):
             return None
         at = index if 0 <= index < len(self._keys) and self._keys[index] == index else bisect_left(self._keys, index)
@@ -59,11 +65,12 @@ class Payloads(Mapping[int, bytes]):
 
 @dataclass(frozen=True)
 class Answers:
-    """mlperf_log_accuracy.json, whole.
+    """The rows of mlperf_log_accuracy.json.
 
     Attributes:
-        payloads: the bytes answered for each qsl_idx (the last, where there are several).
-        seq_ids, indices: of each row, in the file's order.
+        payloads: qsl_idx → the answered bytes; the last, where there are several. Empty where the log is truncated.
+        seq_ids, indices: the sample number and the qsl_idx of each row, in the file's order.
+        problems: what is wrong with the file, a sentence each, at most twenty.
     """
 
     payloads: Mapping[int, bytes]
@@ -73,7 +80,7 @@ class Answers:
 
 
 def read_accuracy(path: Path) -> Answers:
-    """The untruncated log: one JSON array, one row a line. Raises OSError."""
+    """Reads the whole log: one JSON array with a row a line. Raises OSError if the file cannot be read."""
     problems, content = Problems(), bytearray()
     seq_ids, indices, starts, numbers = array("q"), array("q"), array("q", [0]), array("q")
     opened = closed = False
@@ -109,14 +116,15 @@ def read_accuracy(path: Path) -> Answers:
 
 
 def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
-    """The rows that are whole in the first and the last bytes of an accuracy log, without their answers. That it is cut is no problem.
+    """Reads a truncated log: the rows that are whole in its head and tail, without their answers.
 
     Args:
-        repeats: a sample may stand there again, as in a performance run.
+        head, tail: the first and the last bytes of the log.
+        repeats: whether a sample may stand there again, as in a performance run.
     """
     problems, seq_ids, indices = Problems(), array("q"), array("q")
     first, last = head.split(b"\n")[:-1], tail.rstrip().split(b"\n")[1:]
-    twice = set(first) - {b"]"}  # of a short log both ends are cut from the same rows
+    twice = set(first) - {b"]"}  # the head and tail of a short log hold the same rows
     last = [text for text in last if text not in twice]
     empty = 0
     if not first or first[0].strip() != b"[":
@@ -140,6 +148,7 @@ def read_ends(head: bytes, tail: bytes, repeats: bool = False) -> Answers:
 
 
 def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: Problems) -> None:
+    """Notes each row whose sample an earlier row has answered. `numbers`: the line of each row."""
     every = np.asarray(indices, np.int64)
     order = np.argsort(every, kind="stable")
     again = np.sort(order[1:][every[order[1:]] == every[order[:-1]]])
@@ -148,7 +157,7 @@ def _note_repeated(indices: Sequence[int], numbers: Sequence[int], problems: Pro
 
 
 def _row(text: str) -> tuple[int, int, bytes] | None:
-    """(seq_id, qsl_idx, answer); None: no row. With other fields or other blanks than LoadGen's it is read as JSON."""
+    """(seq_id, qsl_idx, answer) of one line; None: it is no row."""
     if match := _ROW.fullmatch(text):
         seq_id, index, digits = int(match[1]), int(match[2]), match[3]
     else:

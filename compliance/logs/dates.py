@@ -1,4 +1,4 @@
-"""The dates LoadGen logs, and the time that passed between two of them."""
+"""The dates LoadGen logs, and the time between two of them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from compliance.logs.detail import Detail
 
 
 def log_date(text: Any) -> datetime | None:
-    """`2026-11-21T03:46:56Z`, and the build date, which is UTC without saying so."""
+    """A date such as `2026-11-21T03:46:56Z`; None: it is none. One without a time zone, the build date, is UTC."""
     try:
-        found = datetime.fromisoformat(text)
+        date = datetime.fromisoformat(text)
     except (TypeError, ValueError):
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def power_date(text: Any) -> datetime | None:
-    """`MM-DD-YYYY HH:MM:SS.mmm`, UTC (loadgen/utils.cc, DateTimeStringForPower)."""
+    """A date `MM-DD-YYYY HH:MM:SS.mmm`, which is UTC (loadgen/utils.cc, DateTimeStringForPower); None: it is none."""
     try:
         return datetime.strptime(text, "%m-%d-%Y %H:%M:%S.%f")
     except (TypeError, ValueError):
         return None
 
 
-def wall_seconds(d: Detail) -> float | None:
-    begin, end = power_date(d.get("power_begin")), power_date(d.get("power_end"))
+def wall_seconds(detail: Detail) -> float | None:
+    """The seconds between power_begin and power_end, by the calendar; None: one of them is no date."""
+    begin, end = power_date(detail.get("power_begin")), power_date(detail.get("power_end"))
     return None if begin is None or end is None else (end - begin).total_seconds()

@@ -1,4 +1,4 @@
-"""LoadGen's detail log: every entry with its key, value, line and time. No file: OSError."""
+"""LoadGen's detail log, mlperf_log_detail.txt: every entry with its key, value, line and time."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from compliance.logs import strict_json
 from compliance.logs.lines import Problems, read_lines
 
 _MARK = ":::MLLOG "
-# All others stand once in the log of one test.
+# Keys that may stand in a log several times. All others stand once.
 _MAY_REPEAT = re.compile(r"generic_message|loaded_qsl_set|generated_\w+|result_invalid_reason|logger_\w+|power_\w+|(error|warning)\w*")
 _LARGEST = 256 << 20
 
 
 @dataclass(frozen=True)
 class Line:
-    """One entry of the detail log. `time_ms`: since the test began."""
+    """One entry of the detail log.
+
+    Attributes:
+        number: the number of its line, from 1.
+        time_ms: the time since the test began, by the log's own clock; NaN: it has none.
+    """
 
     number: int
     key: str
@@ -31,13 +36,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Detail:
-    """mlperf_log_detail.txt.
+    """The entries of mlperf_log_detail.txt.
 
     Attributes:
         values: the last value of each key.
         occurrences: every entry of each key, in order.
-        errors, warnings: entries LoadGen marked so.
-        problems: what is wrong with the file itself, one sentence each, at most twenty.
+        errors, warnings: the entries LoadGen marked as such, or named so.
+        problems: what is wrong with the file, a sentence each, at most twenty.
     """
 
     values: dict[str, Any]
@@ -47,13 +52,15 @@ class Detail:
     problems: tuple[str, ...]
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The last value of a key."""
         return self.values.get(key, default)
 
     def all(self, key: str) -> list[Any]:
+        """Every value of a key, in order."""
         return [line.value for line in self.occurrences.get(key, ())]
 
     def sharing(self, other: Detail) -> Detail:
-        """The same, whose lists are `other`'s own where they are equal: of a million samples a loaded set takes 40 MB."""
+        """The same log, with `other`'s loaded set in place of an equal one: that of a million samples takes 40 MB."""
         key = "loaded_qsl_set"
         lines, theirs = self.occurrences.get(key, ()), other.get(key)
         if not isinstance(theirs, list) or self.get(key) != theirs:
@@ -62,18 +69,18 @@ class Detail:
         return replace(self, values={**self.values, key: theirs}, occurrences={**self.occurrences, key: (*lines[:-1], last)})
 
     def line(self, key: str) -> int | None:
-        """The number of the line `get` takes its value from."""
+        """The number of the line that `get` takes its value from; None: the key is not there."""
         return self.occurrences[key][-1].number if self.occurrences.get(key) else None
 
     def number(self, key: str) -> float | None:
-        """The value if it is a finite number (an int stays exact), else None: a text or nan where a number belongs counts as absent."""
+        """The value, if it is a finite number below 1e20; an int stays exact. None: a text or NaN stands there, or nothing."""
         value = self.values.get(key)
         usable = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e20
         return value if usable else None
 
 
 def read_detail(path: Path) -> Detail:
-    """Every line is `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if the file cannot be read."""
+    """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if it cannot be read."""
     problems, found, errors, warnings, writers = Problems(), {}, [], [], set()  # type: ignore[var-annotated]
     last_ms, odd, early = -math.inf, "", ""
     for number, text in read_lines(path, problems, _LARGEST):
@@ -106,7 +113,7 @@ def read_detail(path: Path) -> Detail:
 
 
 def _odd(entry: dict[str, Any]) -> Iterator[str]:
-    """How an entry differs from one that LoadGen writes (loadgen/logging.cc, AsyncLog)."""
+    """What of an entry LoadGen does not write so, a sentence each (loadgen/logging.cc, AsyncLog)."""
     metadata = entry["metadata"]
     if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"):
         yield "the entry has another namespace or event_type than LoadGen's"

@@ -1,10 +1,11 @@
-"""How exactly a log gives a number."""
+"""How exactly LoadGen logs a number."""
 
 from __future__ import annotations
 
 DIGITS = 1.1e-5
-"""Relative: LoadGen logs floats with six significant digits."""
+"""The relative error of a logged float, which has six significant digits."""
 
 
 def close(a: float, b: float, relative: float) -> bool:
+    """Whether two numbers differ by no more than `relative` of the larger one."""
     return abs(a - b) <= relative * max(abs(a), abs(b))

@@ -1,4 +1,7 @@
-"""Reading what may be missing, cut, empty, something else or made to harm: the one place where the audit turns that into a sentence."""
+"""Reads files that may be missing, cut, of another kind or made to harm, and turns each such trouble into a sentence.
+
+Sizes are bounded, pickles are never read, and links below the audited directory are not followed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from compliance.logs import strict_json
 
 T = TypeVar("T")
 
-# What the system, the parsers of the standard library and numpy raise on damaged content, and arithmetic on what it holds.
+# What damaged content makes the system, the standard library's parsers, numpy and arithmetic raise.
 DAMAGE = (
     OSError,
     ValueError,
@@ -44,12 +47,12 @@ _LARGEST_BYTES, _LARGEST_TEXT, _LARGEST_JSON = 64 << 20, 16 << 20, 16 << 20
 _BLOCK = 1 << 20
 # No tree that is submitted comes near.
 _DEEPEST_FOLDER, _MOST_ENTRIES = 32, 200_000
-# What an .npz unpacks to: ours are not packed, so that a file many times smaller than its arrays is none of ours.
+# An .npz may unpack to so many bytes, and to so many times its size: the harness writes them unpacked.
 _LARGEST_ARRAYS, _LARGEST_RATIO = 8 << 30, 16
 
 
-class Refused(ValueError):
-    """What is not read at all; the message is the whole sentence."""
+class UnsafeInput(ValueError):
+    """A file that is not read at all; the message is the whole sentence."""
 
 
 _root: ContextVar[Path | None] = ContextVar("root", default=None)
@@ -57,7 +60,7 @@ _root: ContextVar[Path | None] = ContextVar("root", default=None)
 
 @contextmanager
 def confined(root: Path) -> Iterator[None]:
-    """Within it nothing below `root` is read through a link: it may lead anywhere. `root` itself and what is above may be links."""
+    """Within this context nothing below `root` is read through a link, which may lead anywhere. `root` itself may be one."""
     token = _root.set(root)
     try:
         yield
@@ -66,21 +69,21 @@ def confined(root: Path) -> Iterator[None]:
 
 
 def attempt(read: Callable[[Path], T], path: Path) -> tuple[T | None, str]:
-    """(what was read, "") or (None, why not)."""
+    """(what `read` gives, "") or (None, a sentence that says why it could not be read)."""
     try:
         return read(_ordinary(path)), ""
     except FileNotFoundError:
         return None, f"{path.name} is missing"
     except OSError as e:
         return None, f"{path.name} cannot be read ({e.strerror or type(e).__name__})"
-    except Refused as e:
+    except UnsafeInput as e:
         return None, str(e)
     except DAMAGE as e:
         return None, f"{path.name} is damaged ({_first_line(e)})"
 
 
 def reckon(compute: Callable[[], T]) -> tuple[T | None, str]:
-    """(what was computed from what was read, "") or (None, why it cannot be)."""
+    """(what `compute` gives, "") or (None, why it cannot be computed from what was read)."""
     try:
         return compute(), ""
     except DAMAGE as e:
@@ -92,18 +95,18 @@ def _first_line(error: BaseException) -> str:
 
 
 def _ordinary(path: Path) -> Path:
-    """A link is not followed (see `confined`). A pipe or a device is not opened: it might never answer, or never end."""
+    """The path itself, if it may be opened. Raises UnsafeInput for a link (see `confined`), and for a pipe or device."""
     if link := link_to(path):
-        raise Refused(
+        raise UnsafeInput(
             f"{path.name} is a link: it is not read" if link == path else f"{path.name} lies behind the link {link.name}: not read"
         )
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise Refused(f"{path.name} is neither a file nor a folder")
+        raise UnsafeInput(f"{path.name} is neither a file nor a folder")
     return path
 
 
 def link_to(path: Path) -> Path | None:
-    """The first link on the way from the confining root down to `path`; None: there is none, or nothing confines."""
+    """The first link on the way from the confining root down to `path`; None: there is none, or no root confines."""
     root = _root.get()
     if root is None or not path.is_relative_to(root):
         return None
@@ -112,10 +115,12 @@ def link_to(path: Path) -> Path | None:
 
 
 def text(path: Path) -> str:
+    """The content of a text file of at most 16 MiB, UTF-8."""
     return _bounded(path, _LARGEST_TEXT).decode("utf-8")
 
 
 def whole_bytes(path: Path) -> bytes:
+    """The content of a file of at most 64 MiB."""
     return _bounded(path, _LARGEST_BYTES)
 
 
@@ -128,6 +133,7 @@ def _bounded(path: Path, most: int) -> bytes:
 
 
 def json_object(path: Path) -> dict[str, Any]:
+    """The object a JSON file of at most 16 MiB holds. Raises ValueError where it holds none; see strict_json."""
     value = strict_json.parse(_bounded(path, _LARGEST_JSON).decode("utf-8"))
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
@@ -135,19 +141,19 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Every array of an .npz; never a pickle, and nothing that unpacks to more than it may."""
+    """Every array of an .npz by its name. Raises ValueError for a pickle, and for what unpacks to more than it may."""
     with _ordinary(path).open("rb") as f:  # np.load leaves the file open where the archive is damaged
         with zipfile.ZipFile(f) as archive:
             _check_sizes(archive, path.stat().st_size)
         f.seek(0)
-        found = np.load(f, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
+        archived = np.load(f, allow_pickle=False)
+        if not isinstance(archived, np.lib.npyio.NpzFile):
             raise ValueError("not an .npz file")
-        return dict(found)
+        return dict(archived)
 
 
 def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
-    """What the archive and the headers in it declare, before anything is unpacked."""
+    """Raises ValueError where the archive or a header in it declares too large an array. Nothing is unpacked for that."""
     most, total = min(_LARGEST_ARRAYS, _BLOCK + _LARGEST_RATIO * size), 0
     for member in archive.infolist():
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -160,20 +166,21 @@ def _check_sizes(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def array(path: Path) -> np.ndarray:
+    """The array of an .npy. Raises ValueError for a pickle, and for more than 8 GiB."""
     with _ordinary(path).open("rb") as f:
         size = path.stat().st_size
         if size > _LARGEST_ARRAYS:
             raise ValueError(f"{size} bytes; at most {_LARGEST_ARRAYS} are allowed")
         _check_header(f, size)
         f.seek(0)
-        found = np.load(f, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
+        loaded = np.load(f, allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
             raise ValueError("not an .npy file")
-        return found
+        return loaded
 
 
 def _check_header(f: IO[bytes], size: int) -> None:
-    """An array's header declares its size, which numpy allocates before it reads."""
+    """Raises ValueError where an array's header declares more than `size` bytes: numpy would allocate them before it reads."""
     version = np.lib.format.read_magic(f)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(f)
@@ -182,6 +189,7 @@ def _check_header(f: IO[bytes], size: int) -> None:
 
 
 def sha256(path: Path) -> str:
+    """The sha256 of a file, in hexadecimal."""
     digest = hashlib.sha256()
     with _ordinary(path).open("rb") as f:
         while block := f.read(_BLOCK):
@@ -190,13 +198,14 @@ def sha256(path: Path) -> str:
 
 
 def bounded_sha256(path: Path, most: int) -> str:
-    """Raises Refused for a file of more than `most` bytes: a sparse one costs its forger nothing."""
+    """The sha256 of a file of at most `most` bytes. Raises UnsafeInput for a larger one: a sparse file costs its forger nothing."""
     if (size := path.stat().st_size) > most:
-        raise Refused(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
+        raise UnsafeInput(f"{path.name} has {size} bytes; at most {most} are hashed: put the run's own file there")
     return sha256(path)
 
 
 def is_sha256(value: Any) -> bool:
+    """Whether `value` is a sha256 in lower-case hexadecimal."""
     return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
@@ -212,7 +221,7 @@ def source_digest(root: Path) -> str:
 
 
 def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
-    """The first and the last `count` bytes, and the size."""
+    """(the first `count` bytes, the last `count` bytes, the size) of a file."""
     size = path.stat().st_size
     with _ordinary(path).open("rb") as f:
         first = f.read(count)
@@ -222,10 +231,11 @@ def ends(path: Path, count: int) -> tuple[bytes, bytes, int]:
 
 @dataclass(frozen=True)
 class Walk:
-    """Every entry below a folder, links not followed, each folder's in order.
+    """What lies below a folder.
 
     Attributes:
-        problem: why it is not all, or empty.
+        entries: every path below it, each folder's in order; links are not followed.
+        problem: why there are more than those; else empty.
         unread: folders that could not be listed, each with the system's reason.
     """
 
@@ -235,7 +245,7 @@ class Walk:
 
 
 def walk(folder: Path) -> Walk:
-    """At most 200,000 entries, at most 32 folders deep; a folder that cannot be listed ends there."""
+    """Lists a folder and all below it: at most 200,000 entries, at most 32 folders deep."""
     entries: list[Path] = []
     unread: list[tuple[Path, str]] = []
     problem = ""
@@ -246,21 +256,21 @@ def walk(folder: Path) -> Walk:
             problem = f"its folders are more than {_DEEPEST_FOLDER} deep: what is below was not looked at"
             continue
         try:
-            found, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
-        except (Refused, FileNotFoundError, NotADirectoryError):
+            listed_here, more = _listed(_ordinary(here), _MOST_ENTRIES - len(entries))
+        except (UnsafeInput, FileNotFoundError, NotADirectoryError):
             continue
         except OSError as e:
             unread.append((here, e.strerror or type(e).__name__))
             continue
-        entries += [path for path, _ in found]
-        waiting += [(path, depth + 1) for path, is_folder in reversed(found) if is_folder]
+        entries += [path for path, _ in listed_here]
+        waiting += [(path, depth + 1) for path, is_folder in reversed(listed_here) if is_folder]
         if more:
             return Walk(tuple(entries), f"it holds more than {_MOST_ENTRIES} entries: the rest was not looked at")
     return Walk(tuple(entries), problem, tuple(unread))
 
 
 def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
-    """(path, whether it is a folder and no link) of each entry in order, and whether there are more than `most`."""
+    """((path, whether it is a folder and no link) of each entry in order, whether there are more than `most`)."""
     found: list[tuple[Path, bool]] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -271,11 +281,11 @@ def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
 
 
 def listed(folder: Path) -> list[Path]:
-    """The entries of one folder, in order; none if it cannot be listed."""
+    """The entries of one folder, in order; empty if it cannot be listed."""
     found, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
     return [path for path, _ in found[0]] if found else []
 
 
 def under(folder: Path) -> Iterator[Path]:
-    """The entries of `walk`."""
+    """Every path below a folder; see `walk`."""
     return iter(walk(folder).entries)

@@ -1,30 +1,31 @@
-"""The lines of a log, streamed, and what is wrong with them: bad content is a problem, never an error."""
+"""Streams the lines of a log and notes what is wrong with them. Bad content is a problem, never an error."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-# No line LoadGen writes comes near: the longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
+# LoadGen writes no line near this. The longest are the loaded set of a full data set (detail) and an image's bytes (accuracy).
 _LONGEST_LINE = 64 << 20
 MOST_PROBLEMS = 20
-# A file with so many is read no further: each takes time, and it says enough.
+# A file with more problems is read no further: each takes time, and these say enough.
 _MOST_SEEN = 10_000
 
 
 class Problems(list[str]):
-    """Keeps the first twenty. `seen`: how many there were."""
+    """The first twenty problems of a file, a sentence each. `seen` counts all."""
 
     seen = 0
 
     def note(self, problem: str) -> None:
+        """Counts a problem, and keeps it if it is one of the first twenty."""
         self.seen += 1
         if len(self) < MOST_PROBLEMS:
             self.append(problem)
 
 
 def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int, str]]:
-    """(number, text without its end) of each line that is UTF-8, of a file of at most `most` bytes."""
+    """(number, text without the line end) of each line that is UTF-8. Reads at most `most` bytes; notes the rest as a problem."""
     with path.open("rb") as f:
         number = size = 0
         while raw := f.readline(_LONGEST_LINE):

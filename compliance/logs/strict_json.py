@@ -1,4 +1,4 @@
-"""JSON that means one thing to every reader: what parsers differ about, or break over, is refused."""
+"""Parses JSON that means the same to every reader. What parsers differ about, or break over, is an error."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import math
 from typing import Any
 
-# No document of ours or of LoadGen comes near.
+# No document of ours or of LoadGen comes near these.
 _DEEPEST, _MOST_DIGITS = 64, 40
 
 
 def parse(text: str) -> Any:
-    """No key twice in an object, no NaN or Infinity, no number beyond a double or 40 digits, at most 64 levels, no byte order mark.
+    """The value of a JSON document.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError, with what is wrong, for a key that stands twice in an object, NaN or Infinity, a number beyond a double or 40 digits,
+    more than 64 levels, and a byte order mark.
     """
     if text.startswith("\ufeff"):
         raise ValueError("it begins with a byte order mark")
@@ -41,12 +42,12 @@ def _check_depth(value: Any) -> None:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise ValueError(f"the key {key[:60]!r} stands twice in one object")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _finite(digits: str) -> float:

@@ -1,4 +1,4 @@
-"""LoadGen's summary: the text after each label. No file: OSError."""
+"""LoadGen's summary, mlperf_log_summary.txt: the text after each label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ _LARGEST = 16 << 20
 
 @dataclass(frozen=True)
 class Summary:
-    """mlperf_log_summary.txt: the text after each label, and the line it stands in; `text` is the whole file with problems replaced."""
+    """The content of mlperf_log_summary.txt.
+
+    Attributes:
+        values: label → the text after it.
+        text: every line that is UTF-8.
+        problems: what is wrong with the file, a sentence each, at most twenty.
+        lines: label → the number of its line.
+    """
 
     values: dict[str, str]
     text: str
@@ -21,7 +28,10 @@ class Summary:
 
 
 def read_summary(path: Path) -> Summary:
-    """`label : value` lines; a line of `key: value` inside a sentence does no harm, its label is in no table. Raises OSError."""
+    """Reads the lines `label : value`. Raises OSError if the file cannot be read.
+
+    A sentence with a colon is read as such a line too, which does no harm: no table has its label.
+    """
     problems = Problems()
     texts: list[str] = []
     values: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""LoadGen's trace, streamed: who was issued when, and how long each sample took, in whole nanoseconds."""
+"""LoadGen's trace, mlperf_log_trace.json: when each sample was issued and how long it took, in whole nanoseconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAMPLE = re.compile(
     rb'"name":"Sample","cat":"default","ph":"b","pid":\d+,"id":\d+,"ts":(\d{1,15})\.(\d{3}),"args":'
     rb'\{"sample_seq":(\d{1,18}),"query_seq":(\d{1,18}),"sample_idx":(\d{1,18}),"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
 )
-# Of a first token: two entries of different form, Server's and the others'.
+# The entry of a first token has two forms: Server's and that of the other scenarios.
 _TOKEN = re.compile(
     rb'"name":"Token","cat":"default","ph":"b",[^{}]{1,99}\{[^{}]{1,199}"issue_start_ns":(\d{1,18}),"complete_ns":(\d{1,18})\}'
     rb'|"name":"Token_Latency","ph": "C",[^{}]{1,99}\{ "issue_delay":(\d{1,18}),"issue_to_done":(\d{1,18})\}'
@@ -24,23 +24,23 @@ _TOKEN = re.compile(
 _GENERATED = re.compile(rb'"name":"GenerateQueries","ph":"X","pid":\d+,"tid":\d+,"ts":(\d{1,15})\.(\d{3}),"dur":(\d{1,15})\.(\d{3}),')
 _BLOCK, _LONGEST_LINE = 1 << 20, 8 << 20
 _MOST_SAMPLES = 20_000_000
-# A sample takes 300 bytes in Offline and a query 1.2 KB in SingleStream: what is packed to more than this a sample is no trace of LoadGen.
+# A sample takes 300 bytes in Offline and 1.2 KB in SingleStream. A file that unpacks to more than this a sample is no trace of LoadGen.
 _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
 
 
 @dataclass(frozen=True)
 class Trace:
-    """By sample number, int64 [n]; numbers of samples and queries int32 where they fit.
+    """The samples of one test in the order of their numbers, int64 [n] each; numbers of samples and queries are int32 where they fit.
 
     Attributes:
-        sha256: of the file's content, unpacked.
+        sha256: the digest of the unpacked file.
         sequence, query, index: the sample's number, its query's, and its index in the query sample library.
-        start_ns: when its query was scheduled (SingleStream and MultiStream: issued), since the log began.
-        latency_ns: from there to its completion.
-        delay_ns: from there to the issue of its query.
-        first_token_ns: from there to the first token, where LoadGen was told of it; in no order, int64 [tokens].
-        ready_ns: when all queries were generated, before which LoadGen starts no test; None: not shown.
-        problems: what keeps it from being a whole trace, one sentence each.
+        start_ns: when its query was due (SingleStream and MultiStream: issued), from the beginning of the log.
+        latency_ns: the time from start to completion.
+        delay_ns: the time from start to the issue of its query.
+        first_token_ns: the time from start to each first token LoadGen was told of; in no order, int64 [tokens].
+        ready_ns: when all queries were generated, before which no test starts; None: the trace does not show it.
+        problems: what keeps it from being a whole trace, a sentence each.
     """
 
     sha256: str
@@ -56,7 +56,7 @@ class Trace:
 
 
 def read(path: Path) -> Trace:
-    """A trace or a gzipped one. Raises OSError, EOFError or zlib.error where it cannot be read."""
+    """Reads a trace, plain or gzipped, in blocks. Raises OSError, EOFError or zlib.error where it cannot be read."""
     digest, parts, tokens, problems, count, size, tail, last = hashlib.sha256(), [], [], [], 0, 0, b"", b""
     ready_ns: int | None = None
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as f:
@@ -68,11 +68,11 @@ def read(path: Path) -> Trace:
             if ready_ns is None and (generated := _GENERATED.search(whole)):
                 start_us, start_rest, us, rest = map(int, generated.groups())
                 ready_ns = (start_us + us) * 1000 + start_rest + rest
-            if told := _TOKEN.findall(whole):
-                tokens.append(np.array([int(done or int(delay) + int(then)) for _, done, delay, then in told], np.int64))
-            if found := _SAMPLE.findall(whole):
-                parts.append(_numbers(found))
-                count += len(found)
+            if first_tokens := _TOKEN.findall(whole):
+                tokens.append(np.array([int(done or int(delay) + int(then)) for _, done, delay, then in first_tokens], np.int64))
+            if samples := _SAMPLE.findall(whole):
+                parts.append(_numbers(samples))
+                count += len(samples)
             if count > _MOST_SAMPLES or size > _FIXED_BYTES + _SAMPLE_BYTES * count or len(tail) > _LONGEST_LINE:
                 problems.append(f"after {size} bytes with {count} samples it is longer than a trace can be, and was not read further")
                 break
@@ -91,11 +91,11 @@ def read(path: Path) -> Trace:
 
 
 def _compact(column: np.ndarray) -> np.ndarray:
-    """Of half the size where it fits: a million samples are to be audited in 300 MB."""
+    """The column as int32 where it fits: a million samples are audited in 300 MB."""
     return column.astype(np.int32) if column.size == 0 or column.max() < 1 << 31 else column
 
 
-def _numbers(found: list[tuple[bytes, ...]]) -> np.ndarray:
-    """Of matches: start_ns, sequence, query, index, delay_ns and latency_ns, int64 [6, n]."""
-    rows = np.fromstring(b" ".join(chain.from_iterable(found)), np.int64, sep=" ").reshape(-1, 7).T
+def _numbers(samples: list[tuple[bytes, ...]]) -> np.ndarray:
+    """start_ns, sequence, query, index, delay_ns and latency_ns of the matches of `_SAMPLE`, int64 [6, n]."""
+    rows = np.fromstring(b" ".join(chain.from_iterable(samples)), np.int64, sep=" ").reshape(-1, 7).T
     return np.concatenate([rows[:1] * 1000 + rows[1:2], rows[2:]])

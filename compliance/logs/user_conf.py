@@ -1,4 +1,4 @@
-"""user.conf as LoadGen reads it."""
+"""Reads user.conf as LoadGen does: its settings, and the lines that LoadGen would refuse."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import re
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-# As a sentence holds one: a forger's may be megabytes.
+# A sentence quotes no more of a word: a forger's may be megabytes.
 _LONGEST_WORD = 200
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A line that LoadGen refuses: the whole sentence, what belongs there, what stands there, the line's number."""
+    """A line that LoadGen refuses.
+
+    Attributes:
+        text: the whole sentence.
+        expected: what belongs there.
+        found: what stands there.
+        line: the line's number, from 1.
+    """
 
     text: str
     expected: str
@@ -22,29 +29,32 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Conf:
-    """user.conf. `values`: the whole key → its text, the last one counts; `lines`: where that is; `refused`: what LoadGen would refuse."""
+    """The content of user.conf.
+
+    Attributes:
+        values: the whole key, model.scenario.key → the text of its number; the last line counts.
+        lines: the whole key → the number of that line.
+        refused: the lines that LoadGen would refuse.
+    """
 
     values: dict[str, str]
     lines: dict[str, int]
     refused: tuple[Refusal, ...]
 
-    @property
-    def faults(self) -> tuple[str, ...]:
-        return tuple(refusal.text for refusal in self.refused)
-
     def look_up(self, model: str, scenario: str, key: str) -> tuple[str, float] | None:
-        """(the line's key, its value) in LoadGen's order."""
+        """(the whole key, its value) of the line LoadGen takes: the scenario counts before *, then the model before *. None: no line."""
         for full in (f"{model}.{scenario}.{key}", f"*.{scenario}.{key}", f"{model}.*.{key}", f"*.*.{key}"):
             if full in self.values:
                 return full, float(self.values[full])
         return None
 
     def models(self) -> set[str]:
+        """The models that lines are for, without *."""
         return {full.rsplit(".", 2)[0] for full in self.values} - {"*"}
 
 
 def parse(text: str) -> Conf:
-    """As test_settings_internal.cc does it: words; `#` ends a line; key = value, the value a number."""
+    """Reads the lines `key = number`; words are split at blanks, and `#` ends a line (test_settings_internal.cc)."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     refused = []
@@ -55,17 +65,17 @@ def parse(text: str) -> Conf:
         if not words:
             continue
         if len(words) != 3 or words[1] != "=" or not _is_number(words[2]):
-            found = repr(line.strip()[:60])
-            text = f"line {number} is not `model.scenario.key = number`: {found}"
-            refused.append(Refusal(text, "model.scenario.key = number", found, number))
+            quoted = repr(line.strip()[:60])
+            text = f"line {number} is not `model.scenario.key = number`: {quoted}"
+            refused.append(Refusal(text, "model.scenario.key = number", quoted, number))
         elif words[0].count(".") < 2:
-            found = repr(words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…")
-            refused.append(Refusal(f"line {number}: {found} is not model.scenario.key", "model.scenario.key", found, number))
+            quoted = repr(words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…")
+            refused.append(Refusal(f"line {number}: {quoted} is not model.scenario.key", "model.scenario.key", quoted, number))
         else:
             values[words[0]], lines[words[0]] = words[2], number
     return Conf(values, lines, tuple(refused))
 
 
 def _is_number(word: str) -> bool:
-    """As C++ reads one: Python would take 1_000 and other scripts' digits too."""
+    """Whether C++ reads a finite number: Python would take 1_000 and other scripts' digits too."""
     return bool(_NUMBER.fullmatch(word)) and abs(float(word)) < float("inf")

@@ -1,4 +1,4 @@
-"""The rules of a round, and where each rule stands."""
+"""The rules of each round, as data (<round>.toml) and as dataclasses, and where each rule is written (sources.toml)."""
 
 from compliance.rules.reading import CURRENT, load, rounds
 from compliance.rules.tables import (
@@ -11,7 +11,7 @@ from compliance.rules.tables import (
     Layout,
     Metric,
     OutputLength,
-    Own,
+    ProjectLimits,
     Repeats,
     Rules,
     Scenario,
@@ -31,7 +31,7 @@ __all__ = [
     "Layout",
     "Metric",
     "OutputLength",
-    "Own",
+    "ProjectLimits",
     "Repeats",
     "Rules",
     "Scenario",

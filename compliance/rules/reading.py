@@ -1,4 +1,4 @@
-"""The rules of a round, read from compliance/rules/<round>.toml and checked. A new round is a new file and `CURRENT`."""
+"""Reads and checks the rules of a round, compliance/rules/<round>.toml. A new round is a new file, and `CURRENT` names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from compliance.rules.tables import (
     Layout,
     Metric,
     OutputLength,
-    Own,
+    ProjectLimits,
     Repeats,
     Rules,
     Scenario,
@@ -32,12 +32,13 @@ _FOLDER = Path(__file__).parent
 
 
 def rounds() -> list[str]:
+    """The rounds there are rules for, in order."""
     return sorted(path.stem for path in _FOLDER.glob("v*.toml"))
 
 
 @cache
 def load(round: str = CURRENT) -> Rules:
-    """Raises ValueError for an unknown round, and for a file that is not as this module wants it."""
+    """The rules of a round. Raises ValueError for an unknown round, and for a file with a missing, unknown or wrong field."""
     if round not in rounds():
         raise ValueError(f"round {round}: its rules are not here; there are {', '.join(rounds())}")
     try:
@@ -47,7 +48,10 @@ def load(round: str = CURRENT) -> Rules:
 
 
 def _tables(round: str) -> dict[str, Any]:
-    """Of the round's file; what it lacks is that of the round it `extends`: a table, or a benchmark or a field of a compliance test."""
+    """The tables of a round's file, completed from the round it `extends`.
+
+    A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and each missing field does.
+    """
     with (_FOLDER / f"{round}.toml").open("rb") as f:
         own = tomllib.load(f)
     if "extends" not in own:
@@ -91,14 +95,14 @@ def _rules(d: dict[str, Any]) -> Rules:
         summary_labels=d["summary"],
         scenario_labels=d["scenario_summary"],
         accuracy_most=d["accuracy_most"],
-        own=_own(d["own"]),
+        project_limits=_project_limits(d["project_limits"]),
     )
 
 
-def _own(d: dict[str, Any]) -> Own:
+def _project_limits(d: dict[str, Any]) -> ProjectLimits:
     limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
-    own: Own = _made(Own, d | {"tolerance": limits})
-    return own
+    made: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
+    return made
 
 
 def _scenario(name: str, d: dict[str, Any]) -> Scenario:
@@ -125,10 +129,10 @@ def _conf_key(d: dict[str, Any]) -> ConfKey:
 
 
 def _made(kind: type, values: dict[str, Any]) -> Any:
-    """A dataclass of TOML values, lists as tuples, each of the annotated kind where that is a plain one."""
+    """The dataclass `kind` with TOML values, lists as tuples. Raises TypeError for an int, str, bool or float field of another type."""
     plain = {"int": int, "str": str, "bool": bool, "float": float}
     for f in fields(kind):
-        want = plain.get(str(f.type))
-        if f.name in values and want and type(values[f.name]) is not want:
+        expected = plain.get(str(f.type))
+        if f.name in values and expected and type(values[f.name]) is not expected:
             raise TypeError(f"{kind.__name__}.{f.name} = {values[f.name]!r} is no {f.type}")
     return kind(**{key: tuple(v) if isinstance(v, list) else v for key, v in values.items()})

@@ -1,4 +1,4 @@
-"""Where the rules stand that the checks apply: an id → the rule in one sentence, its documents and sections (sources.toml)."""
+"""The rules that checks apply, by id: each in one sentence, with the documents and sections it is written in (sources.toml)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Place:
-    """`document`: a file, with the repository of the mlcommons organisation it lies in, or `this project`. `section`: a heading, a name."""
+class Citation:
+    """Where a rule is written.
+
+    Attributes:
+        document: a file, after the repository of the mlcommons organisation it lies in; or `this project`.
+        section: a heading, or the name of a function or table.
+    """
 
     document: str
     section: str
@@ -18,26 +23,27 @@ class Place:
 
 @dataclass(frozen=True)
 class Source:
-    """`rule`: what is asked, in one sentence. `places`: where that stands."""
+    """One rule: what it asks for, in one sentence, and where that is written."""
 
     rule: str
-    places: tuple[Place, ...]
+    citations: tuple[Citation, ...]
 
     @property
     def cited(self) -> tuple[str, ...]:
-        return tuple(f"{place.document}, {place.section}" for place in self.places)
+        """Each document and section, as a reader sees them."""
+        return tuple(f"{citation.document}, {citation.section}" for citation in self.citations)
 
 
 @cache
-def known() -> dict[str, Source]:
+def entries() -> dict[str, Source]:
     """Every rule by its id."""
     with (Path(__file__).parent / "sources.toml").open("rb") as f:
-        found = tomllib.load(f)
-    return {rule_id: Source(entry["rule"], tuple(Place(**place) for place in entry["places"])) for rule_id, entry in found.items()}
+        rows = tomllib.load(f)
+    return {rule_id: Source(row["rule"], tuple(Citation(**citation) for citation in row["citations"])) for rule_id, row in rows.items()}
 
 
 def get(rule_id: str) -> Source:
-    """Raises ValueError for an id that sources.toml lacks."""
-    if rule_id not in known():
-        raise ValueError(f"rule {rule_id}: sources.toml has {', '.join(known())}")
-    return known()[rule_id]
+    """The rule with this id. Raises ValueError for an id that sources.toml lacks."""
+    if rule_id not in entries():
+        raise ValueError(f"rule {rule_id}: sources.toml has {', '.join(entries())}")
+    return entries()[rule_id]

@@ -1,4 +1,4 @@
-"""The rules of a round as frozen values: one class for each table of its file."""
+"""The rules of a round as frozen dataclasses, one for each table of its file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Metric:
-    """LoadGen's one number for a scenario: its key in the detail log."""
+    """The one number LoadGen gives for a scenario; `key` is where the detail log has it."""
 
     key: str
     unit: str
@@ -18,13 +18,15 @@ class Metric:
 
 @dataclass(frozen=True)
 class Scenario:
-    """`counts`: whether the least count is of samples (Offline's one query holds them all) or of queries.
+    """What a round asks of one scenario.
 
     Attributes:
-        percentile: of the latencies, which early stopping and a latency limit are about.
-        logged_as: the scenario its logs name: LoadGen has four, of which Interactive is none.
+        least_count: the least number of samples or queries; `capped_by_dataset`: a smaller data set is enough.
+        percentile: the percentile of the latencies, in percent, that early stopping and a latency limit are about.
+        counts: `samples`, because Offline's one query holds them all, or `queries`.
+        logged_as: the scenario its logs name: LoadGen has four, and Interactive is none of them.
         inferred_from: scenarios whose logs an edge system may put in its place.
-        samples_per_query: where queries are counted.
+        samples_per_query: the samples of a query, where queries are counted.
     """
 
     min_duration_ms: int
@@ -38,6 +40,7 @@ class Scenario:
     samples_per_query: int
 
     def min_query_count(self, dataset_size: int) -> int:
+        """The least number of samples or queries for a data set of this size."""
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
 
 
@@ -46,13 +49,13 @@ class Benchmark:
     """An official benchmark's row in the checkers' tables.
 
     Attributes:
-        accuracy_sample_count: what an accuracy test takes; None: the data set.
-        offline_samples: the least of Offline's query.
-        accuracy, accuracy_at_most: metric → the least and the largest value of it that passes.
-        accuracy_delta_percent: metric → how far TEST01's may be from the accuracy run's, where it is not the usual.
+        accuracy_sample_count: the samples an accuracy test takes; None: the whole data set.
+        offline_samples: the least number of samples in Offline's query.
+        accuracy, accuracy_at_most: metric → the smallest and the largest value that passes.
+        accuracy_delta_percent: metric → how far TEST01's value may be from the accuracy run's, where that is not the usual percentage.
         required, optional: suite (`datacenter`, `edge`, or `both` for a system of both) → scenarios.
-        latency_ns: scenario → what its 99th percentile may be at most.
-        token_latency_ns: scenario → the same of `ttft` and `tpot`.
+        latency_ns: scenario → the limit of its 99th percentile.
+        token_latency_ns: scenario → the limits of `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
         scenario: scenario → fields of the round's Scenario that differ for this benchmark.
     """
@@ -74,17 +77,18 @@ class Benchmark:
     scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def of(self, scenario: str) -> Benchmark:
+        """The row as it is in one scenario."""
         return replace(self, **self.by_scenario.get(scenario, {}))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
+    """Where files lie in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
 
     Attributes:
-        measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern of its name.
-        compliance: the folder of a scenario's TEST01 and the others.
-        submitter_folders: the folders a submitter's may hold.
+        measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern.
+        compliance: the folder that holds a scenario's compliance tests.
+        submitter_folders: the folders that a submitter's folder may hold.
         submitter_files, system_files: patterns of the files that it and systems/ may hold.
         documents: patterns of files for people, which may lie in either, beside scenarios and in them.
     """
@@ -113,14 +117,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Truncation:
-    """A log longer than `limit_bytes` becomes its first and last `keep_bytes` with `joint` between."""
+    """How a log of answers is truncated: one longer than `limit_bytes` becomes its first and last `keep_bytes` with `joint` between."""
 
     limit_bytes: int
     keep_bytes: int
     joint: str
 
     def cut(self, whole: bytes) -> bytes:
-        """As truncate_accuracy_log.py does it; a log within the limit stays as it is."""
+        """What truncate_accuracy_log.py makes of a log; one within the limit stays as it is."""
         if len(whole) <= self.limit_bytes:
             return whole
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
@@ -131,11 +135,10 @@ class EvidenceRule:
     """What an execution must show; None: nothing is asked.
 
     Attributes:
-        min_compiled_share: of the model's forward passes in the measured call. What was not measured does not pass.
-        min_xla_programs: programs XLA compiled of the measured call.
-        max_xla_programs: the same, at most.
-        max_operators: run by themselves in one measured call, around what is compiled: to hand inputs over or to make one output of parts.
-        xla_programs_counted: whether a SUT must count them; one of an execution without a compiler may have none to ask.
+        min_compiled_share: the share of the model's forward passes in the measured call that run compiled. It must have been measured.
+        min_xla_programs, max_xla_programs: the number of programs XLA compiled of the measured call.
+        max_operators: the operators that run by themselves in one measured call, to hand inputs over or to make one output of parts.
+        xla_programs_counted: whether a SUT must count XLA's programs; an execution without a compiler may have none to ask.
     """
 
     min_graphs: int = 0
@@ -151,12 +154,16 @@ class EvidenceRule:
 
 @dataclass(frozen=True)
 class EarlyStopping:
+    """The parameters of early stopping's binomial test, as fractions."""
+
     confidence: float
     tolerance: float
 
 
 @dataclass(frozen=True)
 class Dates:
+    """How far apart the tests of one result, and the clocks of one log, may be."""
+
     session_days: int
     clock_tolerance_s: float
 
@@ -167,13 +174,14 @@ class ComplianceTest:
 
     Attributes:
         required_by: official benchmarks that need it in the closed and network divisions.
-        audit: the keys of its audit.config but for the sampling target.
-        files, optional_files: below its folder in the submission: those that must and those that may stand there.
-        sampling_target: official benchmark, or "*", → answers LoadGen is asked to log; empty: the test logs none.
-        truncated: whether its log of answers is cut as the accuracy run's is, and its accuracy.txt holds the hash.
-        tolerance: of its speed, as a fraction of the performance run's; None: speeds are not compared.
-        tolerance_single_stream: in SingleStream and MultiStream where the latency is at most `short_latency_ns`, a table of both.
-        only_faster: being slower by more is no fault.
+        audit: the settings in its audit.config, without the sampling target.
+        files, optional_files: the files that must and those that may stand in its folder of the submission.
+        sampling_target: official benchmark, or "*" → the number of answers LoadGen is asked to log; empty: the test logs none.
+        truncated: whether its log of answers is truncated as the accuracy run's is, with the hash in its accuracy.txt.
+        tolerance: how much its speed may differ, as a fraction of the performance run's; None: speeds are not compared.
+        tolerance_single_stream: the same in SingleStream and MultiStream, where the latency is at most `short_latency_ns`.
+        short_latency_ns: scenario → that latency.
+        only_faster: whether the test may be slower by any amount.
     """
 
     required_by: tuple[str, ...]
@@ -188,14 +196,14 @@ class ComplianceTest:
     only_faster: bool = False
 
     def settings(self, official: str | None) -> dict[str, int]:
-        """Every key of audit.config for this official benchmark, in the file's order."""
+        """The whole audit.config for this official benchmark: key → value, in the file's order."""
         target = self.sampling_target.get(official or "*", self.sampling_target.get("*"))
         return {**self.audit, **({} if target is None else {"accuracy_log_sampling_target": target})}
 
 
 @dataclass(frozen=True)
 class ScoredTest:
-    """A TESTxx which a benchmark's own script scores: nothing in the tree but its `verdict_file` says what came of it."""
+    """A TESTxx that a benchmark's own script scores: only its `verdict_file` in the tree says how it ended."""
 
     required_by: tuple[str, ...]
     verdict_file: str
@@ -203,15 +211,18 @@ class ScoredTest:
 
 @dataclass(frozen=True)
 class OutputLength:
+    """How much the mean length of answers may differ between measuring and the accuracy run, as a fraction."""
+
     tolerance: float
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """A sample that takes `odd` times as long the first time as later on is for a person to judge.
+    """When repeated samples look as if their answers were kept.
 
     Attributes:
-        least_seconds: to be spent on samples that are new, so that a machine's warming up does not count.
+        odd: a person has to judge where a sample takes so many times as long the first time as later on.
+        least_seconds: new samples must take so long together; below that a machine's warming up may be the cause.
     """
 
     odd: float
@@ -220,20 +231,22 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a score may be off; the names are those of record.json's tolerance."""
+    """The limits of an accuracy score; names are those of record.json's tolerance."""
 
     at_most: Mapping[str, float]
     at_least: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Own:
-    """This project's limits on what a run directory says of itself; see [own] of the round's file.
+class ProjectLimits:
+    """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
 
     Attributes:
-        trace_sample_bytes: scenario → what a sample takes in the trace.
+        input_data_types: what measurements.json must say of every input.
+        trace_sample_bytes: scenario → the bytes of a sample in the trace.
         trace_bytes: mode → the size above which no trace is written.
-        outcome_slack: `fraction` and `seconds` by which a test may take longer than its log.
+        trace_slack: the factor by which a trace may be larger than foreseen.
+        outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
         tolerance: score → precision → limits.
     """
 
@@ -247,9 +260,12 @@ class Own:
 
 @dataclass(frozen=True)
 class ConfKey:
-    """`requested`: scenario (or "*") → the key that logs what was taken; value in the log = `factor` × value in user.conf.
+    """One setting of user.conf, and how the detail log shows it.
 
-    `default`: scenario (or "*") → the value in force where user.conf says none, if it is that of every benchmark (loadgen/mlperf.conf).
+    Attributes:
+        requested: scenario, or "*" → the key of the detail log.
+        factor: the value in the log is `factor` times the value in user.conf.
+        default: scenario, or "*" → the value in force where user.conf has none, if all benchmarks share it (loadgen/mlperf.conf).
     """
 
     requested: Mapping[str, str]
@@ -257,30 +273,32 @@ class ConfKey:
     default: Mapping[str, float] = field(default_factory=dict)
 
     def logged_as(self, scenario: str) -> str | None:
+        """The key of the detail log in one scenario; None: it is not logged there."""
         return self.requested.get(scenario, self.requested.get("*"))
 
 
 @dataclass(frozen=True)
 class Rules:
-    """One round.
+    """All rules of one round.
 
     Attributes:
         seeds: `qsl_rng_seed`, `sample_index_rng_seed`, `schedule_rng_seed`.
         wheel: the requirement this project installs.
-        versions: LoadGen's official versions of this round → the commit each logs.
-        file_sha1: version → {path: sha1} as it logs them.
+        versions: LoadGen's official versions of this round → the commit each one logs.
+        file_sha1: version → path → sha1, as that version logs them.
         draws_from_library: whether a performance test's loaded set is drawn from the whole library, not from its first samples.
-        aliases: other names of benchmarks; `alias_parts`: what a name may hold, the first that fits, where it is none of them.
-        accuracy_patterns: metric → what a line of accuracy.txt must match; its first group is the value.
+        unlogged: a key this round's LoadGen does not log → the key whose value it has, or the value itself.
+        aliases: other name → benchmark; `alias_parts`: part of a name → benchmark, the first that fits, for names in neither table.
+        accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first group is the value.
         accuracy_most: metric → the largest value there can be.
-        unlogged: what this round's LoadGen does not log → the key, or the value, it stands for.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
-        user_conf: every key LoadGen reads.
-        detail_keys: test, scenario or test-scenario → keys its detail log must have; `common` to all; with -plain and -tokens behind it
-            those that depend on whether latencies of tokens are measured.
+        user_conf: every setting LoadGen reads, by its name in user.conf.
+        detail_keys: `common`, test, scenario or test-scenario → keys its detail log must have. A name that ends with -plain or -tokens is
+            for logs without or with token latencies.
         summary_labels: label in the summary → key in the detail log.
-        scenario_labels: scenario → labels that stand for another key in its summary.
+        scenario_labels: scenario → labels that mean another key in its summary.
+        project_limits: what this project itself asks of a run directory.
     """
 
     round: str
@@ -309,16 +327,21 @@ class Rules:
     summary_labels: Mapping[str, str]
     scenario_labels: Mapping[str, Mapping[str, str]]
     accuracy_most: Mapping[str, float]
-    own: Own
+    project_limits: ProjectLimits
 
     def of(self, name: str) -> Rules:
-        """With what the benchmark a folder is named for has of its own, by no submitter's mapping: LoadGen is asked by that name."""
+        """The rules for the benchmark a folder is named for. No submitter's mapping counts here: LoadGen looks settings up by the name."""
         row = self.benchmarks.get(self.official(name, {}))
-        own = row.scenario if row else {}
-        return replace(self, scenarios={key: replace(s, **own.get(key, {})) for key, s in self.scenarios.items()}) if own else self
+        changes = row.scenario if row else {}
+        scenarios = {name: replace(scenario, **changes.get(name, {})) for name, scenario in self.scenarios.items()}
+        return replace(self, scenarios=scenarios)
 
     def official(self, name: str, mapping: Mapping[str, Any]) -> Any:
-        """What a folder's name means, by the submitter's `mapping` too; else itself (configuration.py, get_mlperf_model)."""
+        """The official benchmark that a folder's name means; the name itself, if it means none (configuration.py, get_mlperf_model).
+
+        Args:
+            mapping: the submitter's model_mapping.json.
+        """
         if name in self.benchmarks:
             return name
         part = next((target for part, target in self.alias_parts.items() if part in name), name)

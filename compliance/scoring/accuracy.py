@@ -1,4 +1,4 @@
-"""How far a SUT's answers are from the reference's: written once, used where a run is judged and where it is audited. numpy only."""
+"""The accuracy score: how far a SUT's answers are from the reference's. The harness and the audit both call it. numpy only."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 Arrays = Mapping[str, np.ndarray]
+# Records and accuracy.txt of November 2026 and before have these names.
+_OLD_NAMES = {"regret": "logit_gap", "judged_fraction": "compared_fraction"}
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Attributes:
-    value: in units of the standard deviation of the reference's logits; smaller is better, NaN never passes.
-    threshold: the largest value that passes.
-    passed: value and every limit of `detail` hold.
-    detail: what else was counted, and the other limits as `<name>_limit`.
+    """One score and whether it passes.
+
+    Attributes:
+        metric: the name of `value`.
+        value: in standard deviations of the reference's logits; smaller is better, NaN never passes.
+        threshold: the largest value that passes.
+        passed: whether `value` and every limit in `detail` are met.
+        detail: what else was counted, and the other limits as `<name>_limit`.
     """
 
     metric: str
@@ -28,8 +34,14 @@ class Accuracy:
     detail: Mapping[str, float]
 
     def line(self) -> str:
-        """One line of JSON, floats to five significant digits; what is not finite becomes null."""
+        """What accuracy.txt has: one line of JSON, floats to five significant digits; what is not finite becomes null."""
         return json.dumps(_rounded(asdict(self)))
+
+
+def with_current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A tolerance, or a score's detail, under today's names: older records say `regret` and `judged_fraction`."""
+    names = _OLD_NAMES | {f"{old}_limit": f"{new}_limit" for old, new in _OLD_NAMES.items()}
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def score(
@@ -40,17 +52,18 @@ def score(
     keys: Sequence[str],
     logits: np.ndarray | None,
 ) -> Accuracy:
-    """Judge the payloads of an accuracy run.
+    """The score of an accuracy run's answers.
 
     Args:
         kind: `logits` or `tokens`.
         answers: index in the query sample library → payload bytes.
-        reference: `logits`: `keys`, float32 [n, …]. `tokens`: tokens, n_tokens, top_ids, top_logits, logits; where answers end at an end
-            token also end_tokens and max_new_tokens. scenarios.worker.reference writes it.
-        tolerance: `logit_error`; for tokens also `regret` and `judged_fraction`.
-        logits: `tokens`: the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
+        reference: for `logits` the arrays of `keys`, float32 [n, …]. For `tokens` the arrays tokens, n_tokens, top_ids, top_logits and
+            logits (scenarios.worker.reference writes them), and end_tokens and max_new_tokens where answers end at an end token.
+        tolerance: `logit_error`; for tokens also `logit_gap` and `compared_fraction`.
+        keys: the arrays an answer of `logits` consists of, one after the other.
+        logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
 
-    Raises ValueError with one sentence where answers or reference are not what they must be, so that nothing can be said.
+    Raises ValueError with one sentence where answers or reference cannot be compared.
     """
     if kind not in _SCORES:
         raise ValueError(f"there is no accuracy score `{kind}`; there are {', '.join(_SCORES)}")
@@ -69,7 +82,7 @@ def score(
     if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
     with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
-        return _SCORES[kind](answers, reference, tolerance, keys, logits)
+        return _SCORES[kind](answers, reference, with_current_names(tolerance), keys, logits)
 
 
 def _score_logits(
@@ -92,7 +105,7 @@ def _score_logits(
 def _score_tokens(
     answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
 ) -> Accuracy:
-    """Each row is judged up to and including its first divergence: behind it the two have different pasts and compare no more."""
+    """Each row is compared up to and including the first token that differs. Behind it the two have different pasts and compare no more."""
     if logits is None:
         raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
     counts = reference["n_tokens"].astype(int)
@@ -104,31 +117,36 @@ def _score_tokens(
     payloads = [_payload(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
-    equal, judged, regret = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
+    equal, compared, gaps = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
     detail = {
         "samples": len(rows),
         "tokens": sum(map(len, payloads)),
         "reference_tokens": int(counts.sum()),
         "rows_of_wrong_length": wrong_counts,
         "equal_fraction": float(equal.sum() / counts.sum()),
-        "judged_fraction": float(judged.sum() / counts.sum()),
-        "judged_fraction_limit": tolerance["judged_fraction"],
-        "regret": float(regret.max(initial=0) / expected.std()),
-        "regret_limit": tolerance["regret"],
+        "compared_fraction": float(compared.sum() / counts.sum()),
+        "compared_fraction_limit": tolerance["compared_fraction"],
+        "logit_gap": float(gaps.max(initial=0) / expected.std()),
+        "logit_gap_limit": tolerance["logit_gap"],
     }
     passed = (
         error <= tolerance["logit_error"]
-        and detail["regret"] <= tolerance["regret"]
+        and detail["logit_gap"] <= tolerance["logit_gap"]
         and not wrong_counts
-        and detail["judged_fraction"] >= tolerance["judged_fraction"]
+        and detail["compared_fraction"] >= tolerance["compared_fraction"]
     )
     return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
 
 
 def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[int, int, float] | None:
-    """(tokens equal to the reference's, tokens judged, regret of the first that differs in logits); None: of a length it cannot have.
+    """One answer beside the reference's: (equal tokens, compared tokens, logit gap); None where it has a length it cannot have.
 
-    `count`: the reference's tokens. The regret of a token beyond the candidates kept is at least that of the last of them.
+    The logit gap is how much lower the reference's logit of the first token that differs is than that of its own token. For a token beyond
+    the candidates that the reference keeps it is at least the gap of the last of them.
+
+    Args:
+        tokens: the SUT's answer, int32 [n].
+        count: how many tokens the reference's answer has.
     """
     if not _whole(tokens, reference, row, count):
         return None
@@ -143,7 +161,10 @@ def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[i
 
 
 def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
-    """As many tokens as the reference's. Where end tokens end an answer: one at its end and none before, or all that were asked for."""
+    """Whether an answer has a length it can have.
+
+    Without end tokens: as many tokens as the reference's. With them: one end token at its end and none before, or all tokens asked for.
+    """
     ends = reference.get("end_tokens")
     if ends is None:
         return len(tokens) == count
@@ -152,7 +173,7 @@ def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
 
 
 def _error(found: np.ndarray, expected: np.ndarray) -> float:
-    """Largest difference over the standard deviation of what is expected; NaN if anything found is not a number."""
+    """The largest difference, in standard deviations of the expected logits; NaN where any logit is not a number."""
     spread = float(expected.std())
     if not spread > 0:
         raise ValueError("the reference's logits are all equal or not finite: nothing can be judged by them")
@@ -160,10 +181,11 @@ def _error(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def _payload(answers: Mapping[int, bytes], index: int, dtype: type[np.generic], count: int | None = None) -> np.ndarray:
+    """The answer of one sample, [count]. Raises ValueError where its bytes are not `count` values, or not whole values."""
     data = answers[index]
     if len(data) % np.dtype(dtype).itemsize or (count is not None and len(data) != count * np.dtype(dtype).itemsize):
-        wanted = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
-        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {wanted}")
+        expected = f"{count * np.dtype(dtype).itemsize} bytes" if count is not None else f"whole {np.dtype(dtype).name} values"
+        raise ValueError(f"the answer of sample {index} has {len(data)} bytes, expected {expected}")
     return np.frombuffer(data, dtype)
 
 

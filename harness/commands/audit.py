@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit
-from compliance.findings import page, verdict
+from compliance.findings import page
 from compliance.rules import CURRENT, rounds
 from harness import output
 from harness.cell import MODES
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     level = known_name(flags.level, MODES, "--level")
     _check_audited(flags)
-    found = audit.examine(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
     directory = output.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, found)
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         output.document(found.as_json(directory, level))
     else:
         output.audited(found, level, flags.quiet)
-    return 0 if verdict.holds(found.asked(level)) else 1
+    return 0 if found.passes(level) else 1
 
 
 def _check_audited(flags: Any) -> None:

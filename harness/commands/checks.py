@@ -14,4 +14,4 @@ def show(found: list[Any], flags: Any) -> int:
         output.document({"checks": [c.as_json() for c in found]})
     else:
         output.checks(found, flags.quiet)
-    return 0 if verdict.holds(found) else 1
+    return 0 if verdict.passes(found) else 1

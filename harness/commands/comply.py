@@ -86,10 +86,10 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
 
 def _checks(directory: Path, mode: str, of: rules.Rules) -> Iterator[Check]:
     if mode == "quick":
-        yield not_applicable("quick run", _QUICK, level="submission")
-    places = tree.places(directory, of)
+        yield not_applicable("quick-run", _QUICK)
+    places = tree.result_folders(directory, of)
     if not places:
-        yield judge("submission tree", [f"{directory.name} holds none"], "")
+        yield judge("submission-tree", [f"{directory.name} holds none"], "")
     for place in places:
         yield from compliance_tests.checks(tree.read(place, of))
 

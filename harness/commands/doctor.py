@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 import sysconfig
@@ -15,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
 from harness import output
 from harness.commands import checks
@@ -42,7 +43,7 @@ def main(arguments: list[str]) -> int:
     found = examine(flags.cache.absolute(), CURRENT)
     code = checks.show(found, flags)
     for c in found:
-        if c.outcome is Outcome.MANUAL and not flags.json:
+        if c.verdict is Verdict.MANUAL and not flags.json:
             output.advice(c)
     return code
 
@@ -70,13 +71,18 @@ def examine(cache: Path, round_: str) -> list[Check]:
     ]
 
 
-def _check(name: str, good: bool, detail: str, fix: str = "", bad: Outcome = Outcome.MANUAL) -> Check:
-    return Check(name, Outcome.PASS if good else bad, detail, fix="" if good else fix)
+def _check(name: str, good: bool, detail: str, fix: str = "", bad: Verdict = Verdict.MANUAL) -> Check:
+    return _finding(name, Verdict.PASS if good else bad, detail, "" if good else fix)
+
+
+def _finding(name: str, verdict: Verdict, detail: str, fix: str = "") -> Check:
+    """Its id is made of the name: what a machine has is called the same for ever."""
+    return Check(re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), name, verdict, detail, fix=fix)
 
 
 def _interpreter() -> Check:
     good = (3, 11) <= sys.version_info[:2] <= (3, 13)
-    return _check("interpreter", good, f"Python {platform.python_version()}", "LoadGen has wheels for Python 3.11 to 3.13", Outcome.FAIL)
+    return _check("interpreter", good, f"Python {platform.python_version()}", "LoadGen has wheels for Python 3.11 to 3.13", Verdict.FAIL)
 
 
 def _compiler() -> Check:
@@ -145,7 +151,7 @@ def _processors(m: dict[str, Any]) -> Check:
 
 def _governor(m: dict[str, Any]) -> Check:
     if m["governor"] is None:
-        return Check("governor", Outcome.NA, "the kernel does not tell (a virtual machine, or not Linux)")
+        return _finding("governor", Verdict.NA, "the kernel does not tell (a virtual machine, or not Linux)")
     return _check("governor", m["governor"] == "performance", m["governor"], "sudo cpupower frequency-set -g performance")
 
 
@@ -153,7 +159,7 @@ def _frequency(m: dict[str, Any]) -> Check:
     """Boost makes the first seconds faster than the tenth minute."""
     if m["boost"] is None:
         now = f"; {m['frequency_now_mhz']} MHz now" if m["frequency_now_mhz"] else ""
-        return Check("frequency scaling", Outcome.NA, f"the kernel does not tell whether boost is on{now}")
+        return _finding("frequency scaling", Verdict.NA, f"the kernel does not tell whether boost is on{now}")
     return _check(
         "frequency scaling",
         not m["boost"],
@@ -166,7 +172,7 @@ def _frequency(m: dict[str, Any]) -> Check:
 def _clock(m: dict[str, Any]) -> Check:
     source = m["clock_source"]
     if source is None:
-        return Check("clock", Outcome.NA, "the kernel does not tell its clock source")
+        return _finding("clock", Verdict.NA, "the kernel does not tell its clock source")
     return _check("clock", source in _FAST_CLOCKS, source, "a slow clock is in every latency: boot with clocksource=tsc")
 
 
@@ -217,24 +223,24 @@ def _virtual(m: dict[str, Any]) -> Check:
 def _energy() -> Check:
     seen = counters.read("cpu")
     if seen.microjoules:
-        return Check("energy counter", Outcome.PASS, ", ".join(seen.microjoules))
+        return _finding("energy counter", Verdict.PASS, ", ".join(seen.microjoules))
     why = "; ".join(seen.absent.values())
     if "root" in why:
         return _check("energy counter", False, why, "allow it, and cells record their energy")
-    return Check("energy counter", Outcome.NA, why)
+    return _finding("energy counter", Verdict.NA, why)
 
 
 def _accelerators(m: dict[str, Any]) -> list[Check]:
     if not m["accelerators"]:
-        return [Check("accelerator", Outcome.NA, "no NVIDIA driver answers: cells run on the CPU")]
+        return [_finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")]
     return [check for n, a in enumerate(m["accelerators"]) for check in _accelerator(n, a)]
 
 
 def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
     """A driver that does not tell is not blamed."""
-    yield Check(
+    yield _finding(
         f"gpu {n}",
-        Outcome.PASS,
+        Verdict.PASS,
         f"{a['name']}, {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}, CUDA up to {a['cuda'] or 'unknown'}",
     )
     yield _check(
@@ -255,9 +261,9 @@ def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
         "MIG is on" if a["mig"] else "the whole GPU",
         "a slice shares the GPU with others: its figures are the slice's, and its energy is not told",
     )
-    yield Check(
+    yield _finding(
         f"gpu {n} clocks",
-        Outcome.PASS if a["sm_most_mhz"] else Outcome.NA,
+        Verdict.PASS if a["sm_most_mhz"] else Verdict.NA,
         f"{a['sm_mhz']} MHz now, {a['sm_most_mhz']} at most, limited to {a['power_limit_w']} W (recorded with each cell)",
     )
 
@@ -267,13 +273,13 @@ def _environments(cache: Path, round_: str) -> list[Check]:
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
         made = made_for(cache, name, round_)
         told = f"made for {', '.join(made)}" if made else "made on first use"
-        found.append(Check(f"environment {name}", Outcome.PASS if made else Outcome.NA, told))
+        found.append(_finding(f"environment {name}", Verdict.PASS if made else Verdict.NA, told))
     return found
 
 
 def _writable(cache: Path) -> Check:
     good = os.access(_existing(cache), os.W_OK)
-    return _check("cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Outcome.FAIL)
+    return _check("cache", good, f"{'' if good else 'not '}writable", "give --cache DIR", Verdict.FAIL)
 
 
 def _existing(path: Path) -> Path:

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import audit
-from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from harness.cell import Cell, Status
 from harness.commands import checks
@@ -85,7 +84,7 @@ def pack(given: Sequence[Path], out: Path) -> list[Check]:
             out.rmdir()
         Path(scratch, "tree").rename(out)
     told = f"{len(chosen)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
-    return [Check("packed", Outcome.PASS, told, level=_MODE), *audit.audit(out, _MODE)]
+    return [Check("packed", "packed", Verdict.PASS, told, level=_MODE), *audit.audit(out).checks_for(_MODE)]
 
 
 def digest(tree: Path) -> str:
@@ -132,9 +131,9 @@ def _measured(directory: Path) -> Measured:
 
 def _must_hold(run: Measured) -> None:
     """Raises UsageError with the first failing check."""
-    found = audit.audit(run.directory, _MODE)
-    if not verdict.holds(found):
-        bad = next((c.line() for c in found if c.outcome is Outcome.FAIL), "nothing passes")
+    found = audit.audit(run.directory)
+    if not found.passes(_MODE):
+        bad = next((c.line() for c in found.checks_for(_MODE) if c.verdict is Verdict.FAIL), "nothing passes")
         raise UsageError(
             f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --level {_MODE}"
         )

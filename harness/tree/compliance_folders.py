@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.audit_tests import sampled, verification
-from compliance.audit_tests.sampled import Compared
+from compliance.audit_tests import logged_answers, verification
+from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring.accuracy import Accuracy
 from harness.execution.process import read_outcome
@@ -53,14 +53,14 @@ def _write_answers(
 ) -> None:
     (target / "accuracy").mkdir()
     path = directory / "raw" / name / _ANSWERS
-    whole, found = path.read_bytes(), sampled.read(path)
+    whole, found = path.read_bytes(), logged_answers.read(path)
     (target / "accuracy" / _ANSWERS).write_bytes(rules.truncation.cut(whole) if rule.truncated else whole)
     if not rule.truncated:
         ends = frozenset(record.get("end_tokens") or ())
         (target / "verify_accuracy.txt").write_text(verification.token_text(found, ends), encoding="utf-8")
         return
     answers = logs.read_accuracy(directory / "raw" / "accuracy" / _ANSWERS).payloads
-    compared = sampled.compare(found.rows, answers)
+    compared = logged_answers.compare(found.rows, answers)
     (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers)), encoding="utf-8")
     with_test = _scored(compared, answers, directory, record) if compared.different and not isinstance(score, str) else score
     lines = {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test} if compared.different else {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance import logs, rules
-from compliance.audit_tests import sampled, verification
+from compliance.audit_tests import logged_answers, verification
 from tests.compliance.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
@@ -157,7 +157,7 @@ def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
         (target / "accuracy").mkdir()
         _write_answers(raw, target / "accuracy", of)
         answers = logs.read_accuracy(built.folder / "accuracy" / "mlperf_log_accuracy.json")
-        compared = sampled.compare(sampled.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads)
+        compared = logged_answers.compare(logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads)
         (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers.payloads)))
 
 

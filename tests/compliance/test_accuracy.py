@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from compliance.scoring import accuracy
 
-TOLERANCE = {"logit_error": 1e-3, "regret": 1e-2, "judged_fraction": 0.5}
+TOLERANCE = {"logit_error": 1e-3, "logit_gap": 1e-2, "compared_fraction": 0.5}
 ROWS, NEW, VOCABULARY, FORCED = 6, 5, 40, 3
 LOGITS = np.random.default_rng(0).standard_normal((ROWS, NEW, VOCABULARY)).astype(np.float32)
 TOP = np.argsort(-LOGITS, axis=-1)[..., :8].astype(np.int32)
@@ -69,27 +69,27 @@ def test_what_is_not_a_number_never_passes(value):
 def test_equal_tokens_and_logits_pass():
     found = score_tokens(generated(REFERENCE["tokens"]))
     assert found.passed
-    assert (found.detail["equal_fraction"], found.detail["judged_fraction"], found.detail["regret"]) == (1.0, 1.0, 0.0)
+    assert (found.detail["equal_fraction"], found.detail["compared_fraction"], found.detail["logit_gap"]) == (1.0, 1.0, 0.0)
     assert found.detail["tokens"] == COUNTS.sum()
 
 
-def test_the_regret_is_that_of_the_first_token_that_differs():
+def test_the_logit_gap_is_that_of_the_first_token_that_differs():
     tokens = REFERENCE["tokens"].copy()
     tokens[0, 2:] = TOP[0, 2:, 3]  # what follows the first divergence has another past and is not judged
-    found = score_tokens(generated(tokens), regret=10.0, judged_fraction=0.0)
+    found = score_tokens(generated(tokens), logit_gap=10.0, compared_fraction=0.0)
     lost = (LOGITS[0, 2, TOP[0, 2, 0]] - LOGITS[0, 2, TOP[0, 2, 3]]) / SPREAD
-    assert found.detail["regret"] == pytest.approx(lost, rel=1e-6)
-    assert found.detail["judged_fraction"] == (COUNTS.sum() - 2) / COUNTS.sum()
+    assert found.detail["logit_gap"] == pytest.approx(lost, rel=1e-6)
+    assert found.detail["compared_fraction"] == (COUNTS.sum() - 2) / COUNTS.sum()
     assert found.passed
     assert not score_tokens(generated(tokens)).passed
 
 
-def test_a_token_beyond_the_candidates_regrets_at_least_the_last_of_them():
+def test_a_token_beyond_the_candidates_has_at_least_the_gap_of_the_last_of_them():
     tokens = REFERENCE["tokens"].copy()
     tokens[1, 0] = LOGITS[1, 0].argmin()
     found = score_tokens(generated(tokens))
     last = (REFERENCE["top_logits"][1, 0, 0] - REFERENCE["top_logits"][1, 0, 7]) / SPREAD
-    assert found.detail["regret"] == pytest.approx(float(last), rel=1e-6)
+    assert found.detail["logit_gap"] == pytest.approx(float(last), rel=1e-6)
     assert not found.passed
 
 
@@ -103,8 +103,8 @@ def test_a_near_tie_may_fall_either_way():
 
 def test_too_few_judged_tokens_do_not_pass():
     tokens = np.ascontiguousarray(TOP[..., 1])
-    found = score_tokens(generated(tokens), regret=100.0)
-    assert found.detail["judged_fraction"] == ROWS / COUNTS.sum()
+    found = score_tokens(generated(tokens), logit_gap=100.0)
+    assert found.detail["compared_fraction"] == ROWS / COUNTS.sum()
     assert not found.passed
 
 
@@ -112,7 +112,7 @@ def test_too_few_judged_tokens_do_not_pass():
 def test_a_row_of_another_count_fails(change):
     answers = generated(REFERENCE["tokens"])
     answers[3] = np.resize(REFERENCE["tokens"][3], change(5)).tobytes()
-    found = score_tokens(answers, judged_fraction=0.0)
+    found = score_tokens(answers, compared_fraction=0.0)
     assert (found.passed, found.detail["rows_of_wrong_length"]) == (False, 1)
 
 
@@ -172,14 +172,14 @@ def test_an_unknown_score_is_named_with_those_there_are():
 
 
 def test_the_line_is_one_of_json_with_five_digits():
-    line = accuracy.Accuracy("logit_error", 0.123456789, 1e-3, False, {"regret": float("nan"), "samples": 6}).line()
+    line = accuracy.Accuracy("logit_error", 0.123456789, 1e-3, False, {"logit_gap": float("nan"), "samples": 6}).line()
     assert "\n" not in line
     assert json.loads(line) == {
         "metric": "logit_error",
         "value": 0.12346,
         "threshold": 0.001,
         "passed": False,
-        "detail": {"regret": None, "samples": 6},
+        "detail": {"logit_gap": None, "samples": 6},
     }
 
 
@@ -205,7 +205,9 @@ ENDED = {
 
 
 def score_ended(answers: dict[int, bytes]) -> accuracy.Accuracy:
-    return accuracy.score("tokens", answers, ENDED, {**TOLERANCE, "judged_fraction": 0.0, "regret": 100.0}, ("tokens",), LOGITS[:FORCED])
+    return accuracy.score(
+        "tokens", answers, ENDED, {**TOLERANCE, "compared_fraction": 0.0, "logit_gap": 100.0}, ("tokens",), LOGITS[:FORCED]
+    )
 
 
 def test_answers_that_end_at_an_end_token_are_compared_to_their_end():
@@ -238,7 +240,7 @@ def test_an_end_where_the_reference_goes_on_is_a_divergence_that_is_judged():
     assert TOP[0, 2, 0] != END
     answers = generated(ENDED["tokens"]) | {0: np.array([*ENDED["tokens"][0, :2], END], np.int32).tobytes()}
     found = score_ended(answers)
-    assert found.detail["regret"] > 0
+    assert found.detail["logit_gap"] > 0
     assert found.detail["rows_of_wrong_length"] == 0
 
 

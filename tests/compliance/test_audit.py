@@ -15,7 +15,7 @@ from compliance import audit, checklist, rules
 from compliance import subject as tree
 from compliance.checks import latencies, layout, metadata
 from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
 from tests.compliance import tree as runs
@@ -37,19 +37,19 @@ _NO_CLAIM = (
 
 
 def failed(checks: list[Check]) -> list[str]:
-    return [c.line() for c in checks if c.outcome is Outcome.FAIL]
+    return [c.line() for c in checks if c.verdict is Verdict.FAIL]
 
 
-def outcomes(checks: list[Check]) -> dict[str, Outcome]:
-    return {c.name: c.outcome for c in checks}
+def outcomes(checks: list[Check]) -> dict[str, Verdict]:
+    return {c.key: c.verdict for c in checks}
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
 def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
-    assert not failed(audit.audit(measured(kind)))
-    assert verdict.levels_held(audit.every(measured(kind))) == ("quick",)
-    at_valid = audit.audit(measured(kind), "valid")
-    assert [c.name for c in at_valid if c.outcome is Outcome.FAIL] == ["minimum duration setting", "measured duration"]
+    assert not failed(audit.audit(measured(kind)).checks_for("quick"))
+    assert audit.audit(measured(kind)).levels == ("quick",)
+    at_valid = audit.audit(measured(kind)).checks_for("valid")
+    assert [c.id for c in at_valid if c.verdict is Verdict.FAIL] == ["minimum-duration-setting", "measured-duration"]
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
@@ -57,23 +57,23 @@ def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], ki
     real = rules.load("v6.1")
     short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
     monkeypatch.setattr(rules, "load", lambda round: dataclasses.replace(real, scenarios=short))
-    assert not failed(audit.audit(measured(kind), "valid"))
-    assert verdict.levels_held(audit.every(measured(kind))) == ("quick", "valid")
+    assert not failed(audit.audit(measured(kind)).checks_for("valid"))
+    assert audit.audit(measured(kind)).levels == ("quick", "valid")
 
 
 def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> None:
     run = runs.build(tmp_path / "slow", "SingleStream", "predict", latency_ms=10.0)
-    found = outcomes(audit.audit(run, "valid"))
-    assert verdict.levels_held(audit.every(run)) == ("quick",)
-    assert found["validity"] is found["early stopping"] is Outcome.PASS
-    assert found["LoadGen's verdict"] is Outcome.FAIL
+    found = outcomes(audit.audit(run).checks_for("valid"))
+    assert audit.audit(run).levels == ("quick",)
+    assert found["validity"] is found["early-stopping"] is Verdict.PASS
+    assert found["loadgen-verdict"] is Verdict.FAIL
 
 
 @pytest.mark.parametrize("kind", conftest.KINDS)
 @pytest.mark.parametrize("test", tree.TESTS)
 def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.places(measured(kind), chosen)[0], chosen)
+    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
     keys = [key for key in getattr(subject, test).detail.values if not key.startswith(_NO_CLAIM)]
     assert len(keys) > 50
     unseen = [(key, new) for key in keys for new in (_other, False) if not _seen(_with(subject, test, key, new))]
@@ -83,19 +83,19 @@ def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Pa
 @pytest.mark.parametrize(("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")])
 def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.places(measured(kind), chosen)[0], chosen)
+    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
     for key in getattr(subject, test).detail.values:
         for value in (None, True, 0, -1, 10**30, 1e300, "", "x", [], [None], {}, {"a": None}):
             _seen(_with(subject, test, key, value))
 
 
 def _seen(subject: tree.Subject) -> bool:
-    return any(c.outcome is Outcome.FAIL and c.level == "quick" for family in checklist.FAMILIES for c in family.find(subject))
+    return any(c.verdict is Verdict.FAIL and c.level == "quick" for family in checklist.FAMILIES for c in family.find(subject))
 
 
 def _with(subject: tree.Subject, test: str, key: str, new: Any) -> tree.Subject:
     """`new`: a value, a function of the old one, or False: the key is gone."""
-    logged: tree.Test = getattr(subject, test)
+    logged: tree.LoadGenRun = getattr(subject, test)
     values, lines = dict(logged.detail.values), dict(logged.detail.occurrences)
     value, line = values.pop(key), lines.pop(key)[-1]
     if new is not False:
@@ -117,38 +117,38 @@ def _other(value: Any) -> Any:
 
 def test_a_bare_submission_is_judged_by_what_it_holds(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    found = audit.audit(tmp_path / "submission")
+    found = audit.audit(tmp_path / "submission").checks_for("quick")
     assert not failed(found)
     names = outcomes(found)
-    assert names["performance seeds"] is names["validity"] is names["system description"] is Outcome.PASS
-    assert names["evidence"] is names["digests"] is names["raw logs"] is names["record.json"] is Outcome.NA
-    assert names["accuracy log"] is names["accuracy hash"] is Outcome.MANUAL
+    assert names["performance-seeds"] is names["validity"] is names["system-description"] is Verdict.PASS
+    assert names["evidence"] is names["digests"] is names["raw-logs"] is names["record-json"] is Verdict.NA
+    assert names["accuracy-log"] is names["accuracy-hash"] is Verdict.MANUAL
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_a_short_log_in_a_bare_submission_is_checked_whole(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    names = outcomes(audit.audit(tmp_path / "submission" / "open"))
-    assert names["accuracy log"] is names["accuracy hash"] is Outcome.PASS
+    names = outcomes(audit.audit(tmp_path / "submission" / "open").checks_for("quick"))
+    assert names["accuracy-log"] is names["accuracy-hash"] is Verdict.PASS
 
 
 def test_a_bare_submission_with_a_wrong_seed_fails(run: Path, tmp_path: Path) -> None:
     runs.detail(run, "accuracy", effective_qsl_rng_seed=1)
     shutil.copytree(run / "open", tmp_path / "submission" / "open")
-    assert outcomes(audit.audit(tmp_path / "submission"))["accuracy seeds"] is Outcome.FAIL
+    assert outcomes(audit.audit(tmp_path / "submission").checks_for("quick"))["accuracy-seeds"] is Verdict.FAIL
 
 
 def test_two_scenarios_are_told_apart_by_their_paths(measured: Callable[[str], Path], tmp_path: Path) -> None:
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
-    found = audit.audit(tmp_path)
+    found = audit.audit(tmp_path).checks_for("quick")
     assert not failed(found)
     path = f"open/{runs.SUBMITTER}/results/{runs.SYSTEM}/bert-tiny"
-    assert outcomes(found)[f"{path}/Offline: validity"] is outcomes(found)[f"{path}/SingleStream: validity"] is Outcome.PASS
+    assert outcomes(found)[f"{path}/Offline/validity"] is outcomes(found)[f"{path}/SingleStream/validity"] is Verdict.PASS
 
 
 def test_the_division_itself_may_be_given(run: Path) -> None:
-    assert audit.audit(run / "open") == audit.audit(run)
+    assert audit.audit(run / "open").checks_for("quick") == audit.audit(run).checks_for("quick")
 
 
 @pytest.mark.parametrize("content", ["nothing", "an unfinished run", "a file"])
@@ -158,45 +158,45 @@ def test_where_no_tree_is_one_check_says_what_was_looked_for(tmp_path: Path, con
         directory.write_text("x")
     else:
         (directory / ("raw" if content == "an unfinished run" else "other")).mkdir(parents=True)
-    (check,) = audit.audit(directory)
-    assert check.outcome is Outcome.FAIL and "open/" in check.detail and check.fix
-    assert not verdict.holds([check]) and verdict.levels_held(audit.every(directory)) == ()
+    (check,) = audit.audit(directory).checks_for("quick")
+    assert check.verdict is Verdict.FAIL and "open/" in check.detail and check.fix
+    assert not verdict.passes([check]) and audit.audit(directory).levels == ()
 
 
 def test_a_directory_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
-    assert [c.outcome for c in audit.audit(tmp_path / "nowhere")] == [Outcome.FAIL]
+    assert [c.verdict for c in audit.audit(tmp_path / "nowhere").checks_for("quick")] == [Verdict.FAIL]
 
 
 def test_an_unknown_round_is_a_finding_that_names_the_rounds(run: Path) -> None:
-    (check,) = audit.audit(run, round="v0.5")
-    assert check.outcome is Outcome.FAIL and "v6.1" in check.detail
+    (check,) = audit.audit(run, "v0.5").checks_for("quick")
+    assert check.verdict is Verdict.FAIL and "v6.1" in check.detail
 
 
 def test_an_unknown_scenario_is_a_finding(run: Path) -> None:
     folder = runs.scenario_folder(run)
     folder.rename(folder.with_name("Serve"))
-    assert outcomes(audit.audit(run))["scenario"] is Outcome.FAIL
+    assert outcomes(audit.audit(run).checks_for("quick"))["scenario"] is Verdict.FAIL
 
 
 def test_an_unknown_level_is_refused(run: Path) -> None:
     with pytest.raises(ValueError, match="quick, valid, submission"):
-        audit.audit(run, "perfect")
+        audit.audit(run).checks_for("perfect")
 
 
 def test_nothing_holds_where_nothing_was_checked() -> None:
-    assert not verdict.holds([])
+    assert not verdict.passes([])
 
 
 def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
-    (check,) = [c for c in audit.audit(run) if c.name == "eligibility"]
-    assert check.outcome is Outcome.MANUAL
+    (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
+    assert check.verdict is Verdict.MANUAL
     for reason in ("synthetic", "tiny", "mock", "10833"):
         assert reason in check.detail
 
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
-    told = audit.examine(run).as_json("here", "valid")
+    told = audit.audit(run).as_json("here", "valid")
     assert not metadata.faults_of(told, "checks") and not told["holds"] and told["levels"] == [] and told["round"] == "v6.1"
 
 
@@ -209,17 +209,17 @@ def test_a_folder_that_cannot_be_listed_is_the_one_finding(run: Path, monkeypatc
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", refusing)
-    (check,) = audit.audit(run)
-    assert "raw/accuracy cannot be listed (Permission denied)" in check.detail and check.outcome is Outcome.FAIL
+    (check,) = audit.audit(run).checks_for("quick")
+    assert "raw/accuracy cannot be listed (Permission denied)" in check.detail and check.verdict is Verdict.FAIL
 
 
 def test_a_submitters_folder_is_told_which_folder_to_give(run: Path) -> None:
-    (check,) = audit.audit(run / "open" / runs.SUBMITTER)
+    (check,) = audit.audit(run / "open" / runs.SUBMITTER).checks_for("quick")
     assert "it holds results/" in check.fix
 
 
 def test_a_line_is_outcome_name_and_detail() -> None:
-    assert Check("seeds", Outcome.NA, "there are none").line() == "[N/A] seeds: there are none"
+    assert Check("seeds", "the seeds", Verdict.NA, "there are none").line() == "[N/A] the seeds: there are none"
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,20 @@ import pytest
 from compliance import audit, rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests, repeats
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from tests.cheats import ends_twice
 from tests.compliance import tree as runs
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [
-    ("caches", "SingleStream", "predict", ["TEST04"], {"TEST04 performance"}),
-    ("two_faced", "SingleStream", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("two_faced", "Offline", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("stops_early", "Offline", "generate", ["TEST01"], {"TEST01 answers", "output length"}),
-    ("ends_twice", "Offline", "generate", ["TEST06"], {"TEST06 EOS", "accuracy score"}),
-    ("completes_twice", "SingleStream", "predict", ["TEST01"], {"performance errors", "accuracy errors", "TEST01 log"}),
-    ("small_batches", "Offline", "predict", ["TEST01"], {"TEST01 answers"}),
-    ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"TEST01 performance"}),
+    ("caches", "SingleStream", "predict", ["TEST04"], {"test04-performance"}),
+    ("two_faced", "SingleStream", "predict", ["TEST01"], {"test01-answers"}),
+    ("two_faced", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("stops_early", "Offline", "generate", ["TEST01"], {"test01-answers", "output-length"}),
+    ("ends_twice", "Offline", "generate", ["TEST06"], {"test06-eos", "accuracy-score"}),
+    ("completes_twice", "SingleStream", "predict", ["TEST01"], {"performance-errors", "accuracy-errors", "test01-log"}),
+    ("small_batches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
+    ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"test01-performance"}),
 ]
 
 
@@ -39,13 +39,13 @@ def loosened(tolerance: float = 0.8) -> rules.Rules:
 
 def judged(run: Path, of: rules.Rules) -> list[Check]:
     """The audit's checks and those of the compliance tests, by the same rules."""
-    (place,) = tree.places(run, of)
-    audited = [check for check in audit.audit(run) if not check.name.startswith(("TEST", "output length"))]
+    (place,) = tree.result_folders(run, of)
+    audited = [check for check in audit.audit(run).checks_for("quick") if not check.id.startswith(("test", "output-length"))]
     return audited + compliance_tests.checks(tree.read(place, of))
 
 
 def failing(run: Path, of: rules.Rules) -> set[str]:
-    return {check.name for check in judged(run, of) if check.outcome is Outcome.FAIL}
+    return {check.id for check in judged(run, of) if check.verdict is Verdict.FAIL}
 
 
 def measured(folder: Path, cheat: str | None, scenario: str, task: str, names: list[str], of: rules.Rules) -> Path:
@@ -82,9 +82,9 @@ def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_to
     outcomes = {}
     for name, worker in (("caches", ("tests.cheats.worker", "caches")), ("honest", runs.HONEST)):
         run = runs.build(tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0)
-        (place,) = tree.places(run, of)
-        outcomes[name] = repeats.check(tree.read(place, of)).outcome
-    assert outcomes == {"caches": Outcome.MANUAL, "honest": Outcome.PASS}
+        (place,) = tree.result_folders(run, of)
+        outcomes[name] = repeats.check(tree.read(place, of)).verdict
+    assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 
 
 def test_right_answers_that_were_not_computed_are_not_told_apart(tmp_path: Path) -> None:

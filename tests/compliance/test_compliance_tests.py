@@ -15,7 +15,7 @@ from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sampling
 from compliance.rules import sources
 from tests.compliance import conftest, mutations
@@ -46,12 +46,12 @@ def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.Fixture
 
 
 def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
-    (place,) = tree.places(run, of)
-    return {check.name: check for check in compliance_tests.checks(tree.read(place, of))}
+    (place,) = tree.result_folders(run, of)
+    return {check.key: check for check in compliance_tests.checks(tree.read(place, of))}
 
 
 def failing(run: Path) -> set[str]:
-    return {name for name, check in found(run).items() if check.outcome is Outcome.FAIL}
+    return {name for name, check in found(run).items() if check.verdict is Verdict.FAIL}
 
 
 def folder(run: Path, test: str) -> Path:
@@ -61,25 +61,25 @@ def folder(run: Path, test: str) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_good_run_fails_nothing_and_says_what_does_not_apply(complied: Callable[[str], Path], kind: str) -> None:
     checks = found(complied(kind))
-    assert [c.line() for c in checks.values() if c.outcome is Outcome.FAIL] == []
-    passed = {name for name, check in checks.items() if check.outcome is Outcome.PASS}
-    assert passed >= {"TEST01 answers", "TEST01 samples", "TEST01 performance", "TEST04 performance", "TEST04 settings", "TEST01 hash"}
-    na = {name for name, check in checks.items() if check.outcome is Outcome.NA}
+    assert [c.line() for c in checks.values() if c.verdict is Verdict.FAIL] == []
+    passed = {name for name, check in checks.items() if check.verdict is Verdict.PASS}
+    assert passed >= {"test01-answers", "test01-samples", "test01-performance", "test04-performance", "test04-settings", "test01-hash"}
+    na = {name for name, check in checks.items() if check.verdict is Verdict.NA}
     if kind == "SingleStream":
-        assert na >= {"TEST06", "output length"}
+        assert na >= {"test06", "output-length"}
     else:
-        assert na >= {"TEST06 first token", "TEST06 token count", "TEST06 EOS"} and passed >= {"TEST06 samples", "output length"}
+        assert na >= {"test06-first-token", "test06-token-count", "test06-eos"} and passed >= {"test06-samples", "output-length"}
     assert {check.level for check in checks.values()} == {"submission"}
 
 
 def test_every_rule_these_checks_name_is_one_that_is_written_down(complied: Callable[[str], Path]) -> None:
     named = {rule_id for kind in KINDS for check in found(complied(kind)).values() for rule_id in check.rule_ids}
-    assert named <= set(sources.known())
+    assert named <= set(sources.entries())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_folders_of_the_tests_disturb_no_other_check(complied: Callable[[str], Path], kind: str) -> None:
-    assert [c.line() for c in audit.audit(complied(kind)) if c.outcome is Outcome.FAIL] == []
+    assert [c.line() for c in audit.audit(complied(kind)).checks_for("quick") if c.verdict is Verdict.FAIL] == []
 
 
 def logged(test: str, **values: Any) -> Callable[[Path], Any]:
@@ -165,52 +165,52 @@ def latencies_of_the_performance_run(run: Path) -> None:
 
 _of_test = partial(Mutation, kind="SingleStream", level="submission")
 TESTS_MUTATED = [
-    _of_test("another answer", "TEST01 answers", answers("TEST01", other_bytes(-1))),
-    _of_test("an answer less", "TEST01 samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
-    _of_test("an answer of another sample", "TEST01 samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
-    _of_test("no answers", "TEST01 answers", answers("TEST01", lambda rows: ["[", "]"])),
-    _of_test("a log of answers that is cut", "TEST01 samples", answers("TEST01", lambda rows: rows[:-1])),
-    _of_test("half of each answer", "output length", answers("TEST01", half), kind="tokens"),
-    _of_test("another submitted log of answers", "TEST01 hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
-    _of_test("another hash", "TEST01 hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
-    _of_test("verify_accuracy.txt says other", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
+    _of_test("another answer", "test01-answers", answers("TEST01", other_bytes(-1))),
+    _of_test("an answer less", "test01-samples", answers("TEST01", lambda rows: [rows[0], *rows[2:]])),
+    _of_test("an answer of another sample", "test01-samples", answers("TEST01", lambda rows: [*rows[:1], _moved(rows[1]), *rows[2:]])),
+    _of_test("no answers", "test01-answers", answers("TEST01", lambda rows: ["[", "]"])),
+    _of_test("a log of answers that is cut", "test01-samples", answers("TEST01", lambda rows: rows[:-1])),
+    _of_test("half of each answer", "output-length", answers("TEST01", half), kind="tokens"),
+    _of_test("another submitted log of answers", "test01-hash", submitted(f"TEST01/accuracy/{ANSWERS}", "[\n]\n")),
+    _of_test("another hash", "test01-hash", submitted("TEST01/accuracy/accuracy.txt", f"{{}}\nhash={'0' * 64}\n")),
+    _of_test("verify_accuracy.txt says other", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST FAIL\n")),
     _of_test(
-        "verify_accuracy.txt says it otherwise", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n")
+        "verify_accuracy.txt says it otherwise", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST PASSED not at all\n")
     ),
-    _of_test("verify_accuracy.txt says both", "TEST01 answers", submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n")),
-    _of_test("the latencies are the performance run's", "TEST04 LoadGen", latencies_of_the_performance_run),
-    _of_test("verify_performance.txt says other", "TEST01 performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
-    _of_test("verify_performance.txt gone", "TEST04 files", submitted("TEST04/verify_performance.txt", None)),
-    _of_test("a stranger among the files", "TEST01 files", submitted("TEST01/notes.txt", "x")),
-    _of_test("another sampling target", "TEST01 settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
-    _of_test("another sampling seed", "TEST01 settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
-    _of_test("another seed", "TEST01 settings", logged("TEST01", effective_sample_index_rng_seed=1)),
-    _of_test("a shorter test", "TEST04 settings", logged("TEST04", requested_min_duration_ms=1)),
-    _of_test("another index again and again", "TEST04 settings", logged("TEST04", effective_performance_issue_same_index=0)),
-    _of_test("many samples after all", "TEST04 settings", logged("TEST04", effective_performance_issue_same=False)),
-    _of_test("an accuracy run", "TEST01 settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
-    _of_test("more queries than asked for", "TEST06 settings", logged("TEST06", effective_samples_per_query=101), kind="tokens"),
-    _of_test("equal issue left on", "TEST06 settings", logged("TEST06", effective_sample_concatenate_permutation=True), kind="tokens"),
-    _of_test("no audit.config found", "TEST01 settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
-    _of_test("another LoadGen", "TEST01 LoadGen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
-    _of_test("another library", "TEST04 LoadGen", logged("TEST04", qsl_reported_total_count=7)),
+    _of_test("verify_accuracy.txt says both", "test01-answers", submitted("TEST01/verify_accuracy.txt", "TEST PASS\nTEST FAIL\n")),
+    _of_test("the latencies are the performance run's", "test04-loadgen", latencies_of_the_performance_run),
+    _of_test("verify_performance.txt says other", "test01-performance", submitted("TEST01/verify_performance.txt", "TEST FAIL\n")),
+    _of_test("verify_performance.txt gone", "test04-files", submitted("TEST04/verify_performance.txt", None)),
+    _of_test("a stranger among the files", "test01-files", submitted("TEST01/notes.txt", "x")),
+    _of_test("another sampling target", "test01-settings", logged("TEST01", effective_accuracy_log_sampling_target=64)),
+    _of_test("another sampling seed", "test01-settings", logged("TEST01", requested_accuracy_log_rng_seed=1)),
+    _of_test("another seed", "test01-settings", logged("TEST01", effective_sample_index_rng_seed=1)),
+    _of_test("a shorter test", "test04-settings", logged("TEST04", requested_min_duration_ms=1)),
+    _of_test("another index again and again", "test04-settings", logged("TEST04", effective_performance_issue_same_index=0)),
+    _of_test("many samples after all", "test04-settings", logged("TEST04", effective_performance_issue_same=False)),
+    _of_test("an accuracy run", "test01-settings", logged("TEST01", effective_test_mode="AccuracyOnly")),
+    _of_test("more queries than asked for", "test06-settings", logged("TEST06", effective_samples_per_query=101), kind="tokens"),
+    _of_test("equal issue left on", "test06-settings", logged("TEST06", effective_sample_concatenate_permutation=True), kind="tokens"),
+    _of_test("no audit.config found", "test01-settings", edited("TEST01", DETAIL, "Found Audit Config", "Found nothing")),
+    _of_test("another LoadGen", "test01-loadgen", logged("TEST01", loadgen_version="6.0.16 @ 2b5f63eb56")),
+    _of_test("another library", "test04-loadgen", logged("TEST04", qsl_reported_total_count=7)),
     _of_test(
-        "an earlier date", "TEST01 LoadGen", logged("TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000")
+        "an earlier date", "test01-loadgen", logged("TEST01", power_begin="01-01-2026 00:00:00.000", power_end="01-01-2026 00:00:09.000")
     ),
-    _of_test("an error", "TEST04 log", logged("TEST04", num_errors=1)),
+    _of_test("an error", "test04-log", logged("TEST04", num_errors=1)),
     _of_test(
-        "a summary that contradicts", "TEST04 log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
+        "a summary that contradicts", "test04-log", edited("TEST04", "mlperf_log_summary.txt", "Result is : VALID", "Result is : INVALID")
     ),
-    _of_test("one sample is faster", "TEST04 performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
-    _of_test("slower while sampled", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
-    _of_test("no score", "TEST01 performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
-    _of_test("another user.conf", "TEST01 run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
-    _of_test("another audit.config", "TEST01 run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
-    _of_test("another job", "TEST04 run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
-    _of_test("another precision seen", "TEST01 run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
-    _of_test("a raw log that differs", "TEST01 run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
-    _of_test("evidence that is none", "TEST04 run", of_outcome("TEST04", evidence_after=["none"])),
-    _of_test("a worker that died", "TEST01 run", of_outcome("TEST01", status="oom", reason="no memory")),
+    _of_test("one sample is faster", "test04-performance", logged("TEST04", early_stopping_latency_ss=lambda v: v // 9)),
+    _of_test("slower while sampled", "test01-performance", logged("TEST01", early_stopping_latency_ss=lambda v: v * 9)),
+    _of_test("no score", "test01-performance", logged("TEST01", early_stopping_latency_ss=None, result_90__00_percentile_latency_ns=None)),
+    _of_test("another user.conf", "test01-run", edited("TEST01", "user.conf", "min_duration", "max_duration")),
+    _of_test("another audit.config", "test01-run", edited("TEST01", "audit.config", "mode = 2", "mode = 0")),
+    _of_test("another job", "test04-run", edited("TEST04", "job.json", '"float32"', '"bfloat16"')),
+    _of_test("another precision seen", "test01-run", of_outcome("TEST01", evidence_after=mutations.seen(0, "bfloat16"))),
+    _of_test("a raw log that differs", "test01-run", submitted(f"TEST01/performance/run_1/{DETAIL}", ":::MLLOG {}\n")),
+    _of_test("evidence that is none", "test04-run", of_outcome("TEST04", evidence_after=["none"])),
+    _of_test("a worker that died", "test01-run", of_outcome("TEST01", status="oom", reason="no memory")),
 ]
 
 
@@ -230,20 +230,20 @@ def test_a_single_change_fails_its_check(complied: Callable[[str], Path], tmp_pa
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_two_end_tokens_fail_where_the_tokenizer_says_which_they_are(run: Path) -> None:
     answers("TEST06", two_ends)(run)
-    assert found(run)["TEST06 EOS"].outcome is Outcome.NA
+    assert found(run)["test06-eos"].verdict is Verdict.NA
     record(end_tokens=[2])(run)
     runs.resubmit_compliance(run, LOOSE)
-    assert found(run)["TEST06 EOS"].outcome is Outcome.FAIL
+    assert found(run)["test06-eos"].verdict is Verdict.FAIL
     assert "TEST06 verification failed" in (folder(run, "TEST06") / "verify_accuracy.txt").read_text()
     record(end_tokens=[5])(run)
     runs.resubmit_compliance(run, LOOSE)
-    assert found(run)["TEST06 EOS"].outcome is Outcome.PASS
+    assert found(run)["test06-eos"].verdict is Verdict.PASS
 
 
 def test_answers_that_differ_within_the_models_tolerance_pass_and_say_so(run: Path) -> None:
     answers("TEST01", other_bytes(0))(run)  # the lowest bits of a float32
-    check = found(run)["TEST01 answers"]
-    assert check.outcome is Outcome.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
+    check = found(run)["test01-answers"]
+    assert check.verdict is Verdict.PASS and "are not the accuracy run's bytes" in check.detail and "within the tolerance" in check.detail
     assert "TEST FAIL" in (folder(run, "TEST01") / "verify_accuracy.txt").read_text()
     for name in ("baseline_accuracy.txt", "compliance_accuracy.txt"):
         assert json.loads((folder(run, "TEST01") / "accuracy" / name).read_text())["passed"]
@@ -254,44 +254,44 @@ def test_answers_that_differ_without_a_reference_are_left_to_a_person(run: Path)
     record(accuracy={**judged["accuracy"], "reason": "too large here"}, digests={**judged["digests"], "reference": ""})(run)
     (run / "reference.npz").unlink()
     answers("TEST01", other_bytes(0))(run)
-    check = found(run)["TEST01 answers"]
-    assert check.outcome is Outcome.MANUAL and "too large here" in check.detail
+    check = found(run)["test01-answers"]
+    assert check.verdict is Verdict.MANUAL and "too large here" in check.detail
 
 
 def test_a_test_that_is_not_valid_counts_where_the_run_is_to_be(run: Path) -> None:
     logged("TEST04", result_validity="INVALID")(run)
-    assert found(run)["TEST04 verdict"].outcome is Outcome.NA
+    assert found(run)["test04-verdict"].verdict is Verdict.NA
     record(mode="valid")(run)
-    assert found(run)["TEST04 verdict"].outcome is Outcome.FAIL
-    assert found(run)["TEST01 verdict"].outcome is Outcome.PASS
+    assert found(run)["test04-verdict"].verdict is Verdict.FAIL
+    assert found(run)["test01-verdict"].verdict is Verdict.PASS
 
 
 def test_a_test_that_was_broken_off_is_told_as_that(run: Path) -> None:
     shutil.rmtree(folder(run, "TEST04"))
     (run / "raw" / "TEST04" / "outcome.json").unlink()
-    assert [c.line() for n, c in found(run).items() if n.startswith("TEST04")] == ["[FAIL] TEST04 run: it was not finished"]
+    assert [c.line() for n, c in found(run).items() if n.startswith("test04")] == ["[FAIL] TEST04 run: it was not finished"]
 
 
-@pytest.mark.parametrize(("division", "outcome"), [("open", Outcome.NA), ("closed", Outcome.FAIL), ("network", Outcome.FAIL)])
-def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("division", "outcome"), [("open", Verdict.NA), ("closed", Verdict.FAIL), ("network", Verdict.FAIL)])
+def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, division: str, outcome: Verdict) -> None:
     base = runs.base(run)
     mapped = base / "results" / runs.SYSTEM / "bert-99"
     (base / "results" / runs.SYSTEM / "bert-tiny").rename(mapped)
     shutil.rmtree(mapped / "SingleStream" / "TEST01")
     shutil.rmtree(run / "raw" / "TEST01")
     (run / "open").rename(run / division)
-    (place,) = tree.places(run, LOOSE)
-    checks = {c.name: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
-    assert checks["TEST01"].outcome is outcome
-    assert ("open division asks for none" in checks["TEST01"].detail) == (division == "open")
+    (place,) = tree.result_folders(run, LOOSE)
+    checks = {c.key: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
+    assert checks["test01"].verdict is outcome
+    assert ("open division asks for none" in checks["test01"].detail) == (division == "open")
 
 
 def test_a_bare_submission_is_judged_by_the_logs_it_holds(complied: Callable[[str], Path], tmp_path: Path) -> None:
     shutil.copytree(complied("SingleStream") / "open", tmp_path / "submission" / "open")
     checks = found(tmp_path / "submission")
-    assert not [c.line() for c in checks.values() if c.outcome is Outcome.FAIL]
-    assert checks["TEST01 settings"].outcome is checks["TEST04 performance"].outcome is Outcome.PASS
-    assert checks["TEST01 answers"].outcome is Outcome.MANUAL  # 256 answers make a log that is truncated
+    assert not [c.line() for c in checks.values() if c.verdict is Verdict.FAIL]
+    assert checks["test01-settings"].verdict is checks["test04-performance"].verdict is Verdict.PASS
+    assert checks["test01-answers"].verdict is Verdict.MANUAL  # 256 answers make a log that is truncated
 
 
 @pytest.mark.parametrize("name", ["verify_accuracy.txt", f"accuracy/{ANSWERS}", "accuracy/accuracy.txt", f"performance/run_1/{DETAIL}"])
@@ -309,6 +309,6 @@ def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
     complied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audited_answers, "MOST_SAMPLES", 10)
-    assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.PASS
+    assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.PASS
     monkeypatch.setattr(sampling, "expected", lambda *_: (10**8, 0.5))
-    assert found(complied("SingleStream"))["TEST01 samples"].outcome is Outcome.FAIL
+    assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.FAIL

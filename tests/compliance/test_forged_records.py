@@ -14,7 +14,7 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings import verdict
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from harness import plan
 from harness.inputs import models
 from harness.tree import submission
@@ -25,7 +25,7 @@ from tests.compliance import tree
 from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY, own_result
 from tests.compliance.tree import base, detail, edit_json, read_json, scenario_folder
 
-PASS, FAIL, MANUAL, NA = Outcome.PASS, Outcome.FAIL, Outcome.MANUAL, Outcome.NA
+PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {
     "cpu": "Processor (R) 9",
     "sockets": 1,
@@ -47,13 +47,13 @@ MACHINE = {
 
 
 def _check(directory: Path, name: str) -> Check:
-    found = {c.name: c for c in tree.whole(audit.every(directory))}
+    found = {c.key: c for c in tree.whole(audit.audit(directory).checks)}
     return found[name]
 
 
-def _told(directory: Path, name: str) -> tuple[Outcome, str]:
+def _told(directory: Path, name: str) -> tuple[Verdict, str]:
     check = _check(directory, name)
-    return check.outcome, check.detail
+    return check.verdict, check.detail
 
 
 def _bare(run: Path) -> Path:
@@ -98,16 +98,18 @@ def _values(run: Path) -> dict[str, Any]:
 
 
 def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
-    assert verdict.holds(audit.audit(described)), [c.line() for c in audit.audit(described) if c.outcome is FAIL]
-    names = ("system of the record", "measurements of the record", "outcomes and result")
-    assert [_check(described, name).outcome for name in names] == [PASS] * 3
+    assert verdict.passes(audit.audit(described).checks_for("quick")), [
+        c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
+    ]
+    names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
+    assert [_check(described, name).verdict for name in names] == [PASS] * 3
     bare = _bare(described)
-    assert [_check(bare, name).outcome for name in names] == [NA] * 3
+    assert [_check(bare, name).verdict for name in names] == [NA] * 3
 
 
 def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
     (described / "record.json").write_text("[]")
-    assert _told(described, "outcomes and result") == (NA, "record.json, which it is compared with, cannot be read")
+    assert _told(described, "outcomes-and-result") == (NA, "record.json, which it is compared with, cannot be read")
     assert _told(described, "record")[0] is FAIL
 
 
@@ -129,13 +131,13 @@ def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) 
 def test_a_system_that_is_not_the_recorded_machine_fails(described: Path, key: str, value: str) -> None:
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, key: value})
-    outcome, told = _told(described, "system of the record")
+    outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; record.json says ")
 
 
 def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     _of_record(described, "cell", device="cuda")
-    outcome, told = _told(described, "system of the record")
+    outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
     record = read_json(described / "record.json")
     (path,) = (base(described) / "systems").iterdir()
@@ -143,7 +145,7 @@ def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     _write(path.with_stem(name), submission.system_description(record, tree.SUBMITTER))
     path.unlink()
     (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
-    assert _told(described, "system of the record")[0] is PASS
+    assert _told(described, "system-of-the-record")[0] is PASS
 
 
 def test_another_system_folder_fails(described: Path) -> None:
@@ -151,7 +153,7 @@ def test_another_system_folder_fails(described: Path) -> None:
     system.rename(system.with_name("DGX"))
     (path,) = (base(described) / "systems").iterdir()
     path.rename(path.with_name("DGX.json"))
-    assert _told(described, "system of the record") == (
+    assert _told(described, "system-of-the-record") == (
         FAIL,
         "the system's folder is DGX; record.json's machine and SUT make Processor-R-9-4t-mock",
     )
@@ -161,7 +163,7 @@ def test_another_submitter_fails(described: Path) -> None:
     (path,) = (base(described) / "systems").iterdir()
     edit_json(path, lambda d: {**d, "submitter": "another"})
     base(described).rename(described / "open" / "another")
-    assert _told(described, "system of the record") == (FAIL, "the submitter's folder is another; record.json says nobody")
+    assert _told(described, "system-of-the-record") == (FAIL, "the submitter's folder is another; record.json says nobody")
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_another_submitter_fails(described: Path) -> None:
 )
 def test_measurements_that_are_not_of_the_record_fail(described: Path, key: str, value: str) -> None:
     edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
-    outcome, told = _told(described, "measurements of the record")
+    outcome, told = _told(described, "measurements-of-the-record")
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
 
@@ -187,7 +189,7 @@ def test_measurements_that_are_not_of_the_record_fail(described: Path, key: str,
 )
 def test_an_outcome_that_is_not_of_the_log_fails(run: Path, test: str, change: dict[str, Any], word: str) -> None:
     edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
-    outcome, told = _told(run, "outcomes and result")
+    outcome, told = _told(run, "outcomes-and-result")
     assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
 
 
@@ -205,23 +207,23 @@ def test_an_outcome_that_is_not_of_the_log_fails(run: Path, test: str, change: d
 )
 def test_a_result_that_contradicts_the_logs_fails(described: Path, change: dict[str, Any]) -> None:
     edit_json(described / "result.json", lambda d: {**d, **change})
-    assert _told(described, "outcomes and result")[0] is FAIL
+    assert _told(described, "outcomes-and-result")[0] is FAIL
 
 
 def test_a_result_that_passes_where_the_accuracy_did_not_fails(described: Path) -> None:
     path = scenario_folder(described) / "accuracy" / "accuracy.txt"
     path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
-    assert "accuracy.passed is True" in _told(described, "outcomes and result")[1]
+    assert "accuracy.passed is True" in _told(described, "outcomes-and-result")[1]
 
 
 def test_a_result_that_is_not_written_yet_claims_nothing(described: Path) -> None:
     (described / "result.json").unlink()
-    assert _told(described, "outcomes and result")[0] is PASS
+    assert _told(described, "outcomes-and-result")[0] is PASS
 
 
 def test_a_result_that_is_no_json_fails(described: Path) -> None:
     (described / "result.json").write_text("samples_per_second: 1e12")
-    assert _told(described, "outcomes and result")[0] is FAIL
+    assert _told(described, "outcomes-and-result")[0] is FAIL
 
 
 @pytest.mark.parametrize(("change", "word"), [({}, "is of the test 'performance'"), ({"sut": "other"}, "sut differs")])
@@ -247,7 +249,19 @@ def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 @pytest.mark.parametrize("value", [0.0, -1, "0.9", None])
 def test_a_recorded_fraction_below_the_rounds_fails(run: Path, value: Any) -> None:
-    _of_record(run, "accuracy", "tolerance", judged_fraction=value)
+    _of_record(run, "accuracy", "tolerance", compared_fraction=value)
+    assert _told(run, "tolerance")[0] is FAIL
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+def test_a_record_with_the_names_of_old_is_read(run: Path) -> None:
+    """What records and accuracy.txt said before was regret and judged_fraction."""
+    text = tree.scenario_folder(run) / "accuracy" / "accuracy.txt"
+    for path in (run / "record.json", text):
+        path.write_text(path.read_text().replace("logit_gap", "regret").replace("compared_fraction", "judged_fraction"))
+    assert '"regret"' in (run / "record.json").read_text() and '"judged_fraction_limit"' in text.read_text()
+    assert _told(run, "tolerance")[0] is _told(run, "accuracy-score")[0] is PASS
+    _of_record(run, "accuracy", "tolerance", regret=1e9)
     assert _told(run, "tolerance")[0] is FAIL
 
 
@@ -259,7 +273,7 @@ def test_a_score_or_a_precision_without_a_tolerance_fails(run: Path, keys: tuple
 
 def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
     for round in rules.rounds():
-        limits = rules.load(round).own.tolerance
+        limits = rules.load(round).project_limits.tolerance
         for model in map(models.load, models.names()):
             for precision, tolerance in model.tolerance.items():
                 limit = limits[model.score][precision]
@@ -289,7 +303,7 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
-    own = rules.load().own
+    own = rules.load().project_limits
     assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in plan._PACE.items()}
     for mode, most in own.trace_bytes.items():
         fits = most // own.trace_sample_bytes[scenario]
@@ -329,13 +343,13 @@ def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
-def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Outcome) -> None:
+def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Verdict) -> None:
     for name, second in (("performance", 0), ("accuracy", 1)):
         at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
         detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
     detail(run, test, power_begin=begin, power_end=end)
     check = _check(_bare(run), "dates")
-    assert check.outcome is outcome, check.detail
+    assert check.verdict is outcome, check.detail
     assert outcome is PASS or check.detail.startswith(f"{test}: power_")
 
 
@@ -345,9 +359,9 @@ def test_a_run_may_be_measured_anywhere(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("TZ", zone)
     run = tree.build(tmp_path / "quick-1")
     monkeypatch.setenv("TZ", "UTC")  # those of another shell
-    found = {check.name: check for check in audit.every(tree.comply(run, names=("TEST01",)))}
-    assert found["dates"].outcome is PASS, found["dates"].detail
-    assert found["TEST01 LoadGen"].outcome is PASS, found["TEST01 LoadGen"].detail
+    found = {check.key: check for check in audit.audit(tree.comply(run, names=("TEST01",))).checks}
+    assert found["dates"].verdict is PASS, found["dates"].detail
+    assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
 
 
 def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
@@ -396,24 +410,24 @@ def _another_version(told: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "outcome"), [(_from_a_checkout, MANUAL), (_another_tag, MANUAL), (_altered, FAIL), (_another_version, FAIL)]
 )
-def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Outcome) -> None:
+def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict) -> None:
     _of_loadgen(change, run)
-    assert _told(run, "performance LoadGen")[0] is FAIL
-    check = _check(_bare(run), "accuracy LoadGen")
-    assert check.outcome is outcome
+    assert _told(run, "performance-loadgen")[0] is FAIL
+    check = _check(_bare(run), "accuracy-loadgen")
+    assert check.verdict is outcome
     assert outcome is FAIL or "compare with the tag" in check.fix
 
 
 def test_a_changed_source_of_loadgen_fails_whoever_submits(run: Path) -> None:
     _of_loadgen(_from_a_checkout, run)
     detail(run, "performance", loadgen_git_status_message=" M loadgen.cc")
-    assert _told(_bare(run), "performance LoadGen")[0] is FAIL
+    assert _told(_bare(run), "performance-loadgen")[0] is FAIL
 
 
 def test_loadgen_built_again_between_the_tests(run: Path) -> None:
     detail(run, "accuracy", loadgen_build_date_utc="2026-01-01T00:00:00")
-    assert _told(run, "LoadGen of both tests")[0] is FAIL
-    assert _told(_bare(run), "LoadGen of both tests")[0] is MANUAL
+    assert _told(run, "loadgen-of-both-tests")[0] is FAIL
+    assert _told(_bare(run), "loadgen-of-both-tests")[0] is MANUAL
 
 
 def test_more_than_a_session_between_the_tests(run: Path) -> None:
@@ -445,19 +459,19 @@ def _score(run: Path, how: Callable[[str], str]) -> Path:
     ],
 )
 def test_an_accuracy_that_does_not_say_it_passed_fails(run: Path, how: Callable[[str], str]) -> None:
-    outcome, told = _told(_score(run, how), "accuracy score")
+    outcome, told = _told(_score(run, how), "accuracy-score")
     assert outcome is FAIL and "says of itself that it did not pass" in told
-    assert _told(run, "accuracy score")[0] is FAIL
+    assert _told(run, "accuracy-score")[0] is FAIL
 
 
 @pytest.mark.parametrize("how", [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]])
 def test_an_accuracy_without_a_score_fails(run: Path, how: Callable[[str], str]) -> None:
-    assert _told(_score(run, how), "accuracy score") == (FAIL, "accuracy.txt holds no score")
+    assert _told(_score(run, how), "accuracy-score") == (FAIL, "accuracy.txt holds no score")
 
 
 def test_the_hash_may_come_first(run: Path) -> None:
     bare = _score(run, lambda text: "\r\n".join(reversed(text.splitlines())) + "\r\n")
-    assert (_told(bare, "accuracy score")[0], _told(bare, "accuracy hash")[0]) == (MANUAL, MANUAL)
+    assert (_told(bare, "accuracy-score")[0], _told(bare, "accuracy-hash")[0]) == (MANUAL, MANUAL)
 
 
 @pytest.mark.parametrize(
@@ -473,11 +487,11 @@ def test_the_hash_may_come_first(run: Path) -> None:
 )
 def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run: Path, line: str, found: str) -> None:
     bare = _score(run, lambda text: f"{line}\n{text}")
-    assert _told(bare, "accuracy target") == (FAIL, f"F1: accuracy.txt says {found}; it can only be a number from 0 to 100")
+    assert _told(bare, "accuracy-target") == (FAIL, f"F1: accuracy.txt says {found}; it can only be a number from 0 to 100")
 
 
 def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None:
-    assert _told(_score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy target")[0] is NA
+    assert _told(_score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target")[0] is NA
 
 
 def test_every_metric_with_a_bound_has_a_pattern() -> None:
@@ -493,13 +507,13 @@ def test_every_metric_with_a_bound_has_a_pattern() -> None:
 
 def test_a_damaged_log_of_answers_of_any_size_is_not_hashed(run: Path) -> None:
     os.truncate(run / "raw" / "accuracy" / ANSWERS, (64 << 20) + 1)
-    outcome, told = _told(run, "accuracy hash")
+    outcome, told = _told(run, "accuracy-hash")
     assert outcome is FAIL and "at most 67108864 are hashed" in told
 
 
 def test_a_raw_log_of_any_size_is_not_hashed(run: Path) -> None:
     os.truncate(run / "raw" / "performance" / SUMMARY, 1 << 40)
-    outcome, told = _told(run, "raw logs")
+    outcome, told = _told(run, "raw-logs")
     assert outcome is FAIL and f"{SUMMARY} has 1099511627776 bytes" in told
 
 
@@ -518,17 +532,17 @@ def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> N
     folder = base(bare) / "src" / "bert-tiny"
     for name, text in files.items():
         (folder / name).write_text(text)
-    outcome, told = _told(bare, "submitted source")
+    outcome, told = _told(bare, "submitted-source")
     assert outcome is FAIL and told.startswith("it holds no program, only text")
     (folder / "Makefile").write_text("all:\n")
-    assert _told(bare, "submitted source")[0] is PASS
+    assert _told(bare, "submitted-source")[0] is PASS
 
 
 @pytest.mark.parametrize("text", ["\n", " \t\r\n", "\u200b\n"])
 def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
-    assert _told(run, "README")[0] is PASS
+    assert _told(run, "readme")[0] is PASS
     (scenario_folder(run) / "README.md").write_text(text)
-    assert _told(run, "README")[0] is FAIL
+    assert _told(run, "readme")[0] is FAIL
 
 
 @pytest.mark.parametrize(
@@ -546,20 +560,20 @@ def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
         ({"framework": ""}, FAIL),
     ],
 )
-def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Outcome) -> None:
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Verdict) -> None:
     bare = _bare(run)
     edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
-    assert _told(bare, "system description")[0] is outcome
+    assert _told(bare, "system-description")[0] is outcome
 
 
 @pytest.mark.parametrize(
     ("value", "outcome"),
     [(["fp8", "int8"], PASS), ("fp8", PASS), ([], FAIL), ([""], FAIL), ("", FAIL), ("\u200b", FAIL), (None, FAIL), ([1], FAIL)],
 )
-def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Outcome) -> None:
+def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Verdict) -> None:
     bare = _bare(run)
     edit_json(scenario_folder(bare) / "measurements.json", lambda d: {**d, "input_data_types": value, "notes": ""})
-    assert _told(bare, "measurements.json")[0] is outcome
+    assert _told(bare, "measurements-json")[0] is outcome
 
 
 def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path) -> None:
@@ -590,7 +604,7 @@ def _in_division(run: Path, division: str, **system: str) -> Path:
         (["no", "yes"], MANUAL),
     ],
 )
-def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Outcome) -> None:
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Verdict) -> None:
     edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
     assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
     assert _told(run, "retraining")[0] is NA

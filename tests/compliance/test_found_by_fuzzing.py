@@ -14,7 +14,7 @@ import pytest
 from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.checks import sample_order
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
 from tests.compliance import tree as runs
@@ -24,7 +24,7 @@ HUGE = 1 << 63
 
 
 def failed(found: list[Check]) -> dict[str, str]:
-    return {c.name: c.detail for c in whole(found) if c.outcome is Outcome.FAIL}
+    return {c.key: c.detail for c in whole(found) if c.verdict is Verdict.FAIL}
 
 
 @pytest.fixture(scope="module")
@@ -68,14 +68,14 @@ def test_a_reference_of_odd_numbers_is_a_finding_and_no_warning(
     with np.load(run / "reference.npz") as loaded:
         arrays = dict(loaded)
     np.savez(run / "reference.npz", allow_pickle=False, **{**arrays, "logits": how(arrays["logits"])})
-    assert why in failed(audit.every(run))["accuracy score"]
+    assert why in failed(audit.audit(run).checks)["accuracy-score"]
 
 
 def test_complex_logits_are_a_finding_and_no_warning(measured: Callable[[str], Path], tmp_path: Path) -> None:
     run = Path(shutil.copytree(measured("tokens"), tmp_path / "quick-1"))
     path = run / "raw/accuracy/logits.npy"
     np.save(path, np.load(path).astype(np.complex64))
-    assert "logits.npy holds no real numbers" in failed(audit.every(run))["accuracy score"]
+    assert "logits.npy holds no real numbers" in failed(audit.audit(run).checks)["accuracy-score"]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
@@ -105,7 +105,7 @@ def test_an_archive_packed_as_numpy_packs_none_is_not_unpacked(tmp_path: Path, m
     ],
 )
 def test_figures_like_those_are_a_finding(complied: Path, tmp_path: Path, test: str, values: dict[str, object]) -> None:
-    assert failed(audit.every(changed(complied, tmp_path, test, **values)))
+    assert failed(audit.audit(changed(complied, tmp_path, test, **values)).checks)
 
 
 def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
         "loaded_qsl_set": [1, 2],
     }
     lines = {key: (logs.Line(1, key, value, 0.0),) for key, value in values.items()}
-    test = tree.Test("performance", tmp_path, logs.Detail(values, lines, (), (), ()), logs.Summary({}, "", ()), None, None, None, {})
+    test = tree.LoadGenRun("performance", tmp_path, logs.Detail(values, lines, (), (), ()), logs.Summary({}, "", ()), None, None, None, {})
     assert [str(fault) for fault in sample_order._loaded(test, rules.load("v5.1"))] == [
         "the sets, a count or the seed is missing from the log"
     ]

@@ -14,7 +14,7 @@ import pytest
 from compliance import audit, rules
 from compliance import subject as tree
 from compliance.checks import benchmark
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from tests.compliance import tree as runs
 
 V61 = rules.load("v6.1")
@@ -48,23 +48,23 @@ def _folder(root: Path) -> Path:
 
 
 def _found(root: Path, of: rules.Rules | None = None) -> dict[str, Check]:
-    (place,) = tree.places(root, of or _rules())
-    return {check.name: check for check in benchmark.checks(tree.read(place, of or _rules()))}
+    (place,) = tree.result_folders(root, of or _rules())
+    return {check.key: check for check in benchmark.checks(tree.read(place, of or _rules()))}
 
 
 def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) -> None:
-    assert {name: str(check.outcome) for name, check in _found(closed).items()} == {
+    assert {name: str(check.verdict) for name, check in _found(closed).items()} == {
         "benchmark": "PASS",
-        "accuracy target": "PASS",
+        "accuracy-target": "PASS",
         "scenarios": "PASS",
     }
 
 
 def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> None:
-    (place,) = tree.places(run, V61)
+    (place,) = tree.result_folders(run, V61)
     subject = tree.read(place, V61)
-    assert {check.outcome for check in benchmark.checks(subject)} == {Outcome.NA}
-    reasons = next(c for c in audit.audit(run) if c.name == "eligibility").detail
+    assert {check.verdict for check in benchmark.checks(subject)} == {Verdict.NA}
+    reasons = next(c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility").detail
     assert "effective_performance_sample_count is 256; bert-99 has at least 10833" in reasons and "accuracy.txt has no line" in reasons
 
 
@@ -79,9 +79,9 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
         ({"token_latencies": True}, "benchmark", "token latencies are not measured"),
         ({"latency_ns": {"Offline": 1}}, "benchmark", "result_99.00_percentile_latency_ns"),
         ({"token_latency_ns": {"Offline": {"ttft": 10**9}}}, "benchmark", "result_first_token_99.00_percentile_latency_ns is None"),
-        ({"accuracy": {"F1": 90.6}}, "accuracy target", "F1 is 90.5; bert-99 wants at least 90.6"),
-        ({"accuracy": {"ROUGE1": 1.0}}, "accuracy target", "accuracy.txt has no line of ROUGE1"),
-        ({"accuracy_at_most": {"F1": 90.4}}, "accuracy target", "and at most 90.4"),
+        ({"accuracy": {"F1": 90.6}}, "accuracy-target", "F1 is 90.5; bert-99 wants at least 90.6"),
+        ({"accuracy": {"ROUGE1": 1.0}}, "accuracy-target", "accuracy.txt has no line of ROUGE1"),
+        ({"accuracy_at_most": {"F1": 90.4}}, "accuracy-target", "and at most 90.4"),
         ({"required": {"edge": ("Offline", "SingleStream")}}, "scenarios", "SingleStream is missing"),
         ({"required": {"edge": ()}}, "scenarios", "Offline is no scenario of bert-99"),
         ({"required": {"datacenter": ("Offline",)}}, "scenarios", "no benchmark of the suite 'edge'"),
@@ -90,22 +90,22 @@ def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> No
 )
 def test_what_the_benchmark_does_not_allow_fails(closed: Path, changed: dict[str, Any], check: str, told: str) -> None:
     found = _found(closed, _rules(**changed))
-    assert found[check].outcome is Outcome.FAIL and told in found[check].detail, found[check].line()
-    assert [name for name, other in found.items() if other.outcome is Outcome.FAIL] == [check]
+    assert found[check].verdict is Verdict.FAIL and told in found[check].detail, found[check].line()
+    assert [name for name, other in found.items() if other.verdict is Verdict.FAIL] == [check]
 
 
 @pytest.mark.parametrize("line", ['{"exact_match": 80.0, "f1": 1.2.3}', '{"exact_match": 80.0, "f1": 9}', "nothing", '{"f1": 99.0}'])
 def test_an_accuracy_that_is_none_or_too_low_fails(closed: Path, line: str) -> None:
     (_folder(closed) / "accuracy" / "accuracy.txt").write_text(f"{line}\nhash={'0' * 64}\n")
-    assert _found(closed)["accuracy target"].outcome is Outcome.FAIL
+    assert _found(closed)["accuracy-target"].verdict is Verdict.FAIL
 
 
 def test_a_mapping_means_nothing_in_the_closed_division(closed: Path) -> None:
     benchmark = _folder(closed).parent
     benchmark.rename(benchmark.with_name("my-bert"))
     (closed / "closed" / runs.SUBMITTER / "model_mapping.json").write_text(json.dumps({"my-bert": NAME}))
-    found = {c.name: c for c in audit.audit(closed, "submission")}
-    assert found["model mapping"].outcome is Outcome.FAIL and "my-bert is no official benchmark" in found["model mapping"].detail
+    found = {c.key: c for c in audit.audit(closed).checks_for("submission")}
+    assert found["model-mapping"].verdict is Verdict.FAIL and "my-bert is no official benchmark" in found["model-mapping"].detail
 
 
 @pytest.mark.parametrize(
@@ -135,17 +135,17 @@ def _test07(text: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("do", "outcome"),
     [
-        (lambda root: None, Outcome.FAIL),
-        (_test07("TEST FAIL\n"), Outcome.FAIL),
-        (_test07("accuracy 1\nTEST PASS\n"), Outcome.MANUAL),
+        (lambda root: None, Verdict.FAIL),
+        (_test07("TEST FAIL\n"), Verdict.FAIL),
+        (_test07("accuracy 1\nTEST PASS\n"), Verdict.MANUAL),
     ],
 )
 def test_a_test_that_its_own_script_scores_must_be_there_and_is_for_people(
-    closed: Path, do: Callable[[Path], None], outcome: Outcome
+    closed: Path, do: Callable[[Path], None], outcome: Verdict
 ) -> None:
     do(closed)
     scored = {"TEST07": rules.ScoredTest((NAME,), "verify_accuracy.txt")}
-    assert _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["TEST07"].outcome is outcome
+    assert _found(closed, dataclasses.replace(_rules(), scored_tests=scored))["test07"].verdict is outcome
 
 
 @pytest.mark.parametrize("round", rules.rounds())
@@ -171,7 +171,7 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
     ],
 )
 def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Path, baseline: Any, compliance: Any, told: str) -> None:
-    (place,) = tree.places(closed, _rules())
+    (place,) = tree.result_folders(closed, _rules())
     texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
     found = list(benchmark.far_apart(tree.read(place, _rules()), texts))
     assert [told in text for text in found] == ([True] if told else [])
@@ -180,6 +180,6 @@ def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Pa
 def test_one_run_may_be_submitted_for_both_targets_of_a_model_and_for_no_other(closed: Path) -> None:
     benchmark = _folder(closed).parent
     shutil.copytree(benchmark, benchmark.with_name("bert-99.9"))
-    assert {c.name: c for c in audit.audit(closed)}["logs of one run"].outcome is Outcome.PASS
+    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}["logs-of-one-run"].verdict is Verdict.PASS
     (benchmark.with_name("bert-99.9")).rename(benchmark.with_name("resnet"))
-    assert {c.name: c for c in audit.audit(closed)}["logs of one run"].outcome is Outcome.FAIL
+    assert {c.key: c for c in audit.audit(closed).checks_for("quick")}["logs-of-one-run"].verdict is Verdict.FAIL

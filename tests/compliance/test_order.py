@@ -46,7 +46,7 @@ def measured(folder: Path, scenario: str, mode: str, total: int, loaded: int, eq
 def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> Draws:
     """The one that makes the loaded sets; both do where the sizes are powers of two."""
     seed = rules.load().seeds["qsl_rng_seed"]
-    sets, each = detail.all("loaded_qsl_set"), counts.each(detail, detail.get("effective_scenario"))
+    sets, each = detail.all("loaded_qsl_set"), counts.samples_per_query(detail, detail.get("effective_scenario"))
     return next(draws for draws in Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
 
 
@@ -67,7 +67,7 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
         equal,
         rules.load().seeds["sample_index_rng_seed"],
         draws,
-        counts.each(detail, scenario),
+        counts.samples_per_query(detail, scenario),
     )
     assert len(seen.index) >= 300
     assert wanted.tolist() == seen.index.tolist()
@@ -80,10 +80,12 @@ def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(tmp_p
     detail = measured(tmp_path, scenario, "AccuracyOnly", total, loaded, equal)
     draws = draws_of(detail, total, loaded, None)
     answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
-    seed, each = rules.load().seeds["sample_index_rng_seed"], counts.each(detail, scenario)
+    seed, each = rules.load().seeds["sample_index_rng_seed"], counts.samples_per_query(detail, scenario)
     wanted = order.accuracy(scenario, detail.all("loaded_qsl_set"), equal, seed, draws, each)
     assert sorted(set(answers.indices)) == list(range(total))
-    assert len(answers.indices) == sum(-(-len(counts.own(one, detail, scenario)) // each) * each for one in detail.all("loaded_qsl_set"))
+    assert len(answers.indices) == sum(
+        -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each for one in detail.all("loaded_qsl_set")
+    )
     assert wanted[np.array(answers.seq_ids)].tolist() == list(answers.indices)
 
 

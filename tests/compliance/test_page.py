@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit
 from compliance.findings import page
-from compliance.findings.check import Check, Fault, Outcome, judge, manual, not_applicable
+from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_applicable
 from compliance.findings.verdict import Audit
 from harness import cli
 from harness.errors import UsageError
@@ -57,18 +57,17 @@ def read(checks: list[Check], level: str = "quick", directory: str = "runs/a") -
 
 
 BAD = judge(
-    "seeds",
+    "performance-seeds",
     [Fault("the seed is 1; v6.1 has 2", "TWO", "ONE", "logs/detail.txt", 48)],
     "",
-    source="B1",
     file="logs/detail.txt",
     fix="measure again",
 )
-GOOD = judge("counts", [], "9 samples", source="C4")
-PERSON = manual("accuracy log", "ask the submitter", source="E3")
-ABSENT = not_applicable("trace", "there is none", source="C6")
-NOT_ELIGIBLE = manual("eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"], source="I1")
-LATER = judge("minimum duration setting", ["300 ms; the round asks for 600000 ms"], "", level="valid", source="B2")
+GOOD = judge("counts", [], "9 samples")
+PERSON = manual("accuracy-log", "ask the submitter")
+ABSENT = not_applicable("trace", "there is none")
+NOT_ELIGIBLE = manual("eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"])
+LATER = judge("minimum-duration-setting", ["300 ms; the round asks for 600000 ms"], "")
 ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
 
 
@@ -123,16 +122,16 @@ def test_where_nothing_was_checked_nothing_holds() -> None:
 
 
 def test_a_fault_without_values_is_its_sentence() -> None:
-    found = read([judge("files", ["a is missing"], "", file="f")])
+    found = read([judge("counts", ["a is missing"], "", file="f")])
     assert "a is missing" in found.text and ("table", {"class": "faults"}) not in found.tags
 
 
 def test_a_failure_without_faults_is_its_detail() -> None:
-    assert "none in runs" in read([Check("submission tree", Outcome.FAIL, "none in runs", fix="give a run")]).text
+    assert "none in runs" in read([Check("submission-tree", "submission tree", Verdict.FAIL, "none in runs", fix="give a run")]).text
 
 
 def test_what_was_left_out_is_counted() -> None:
-    assert "and 900 more" in read([judge("x", (Fault(str(n), "1") for n in range(1000)), "")]).text
+    assert "and 900 more" in read([judge("counts", (Fault(str(n), "1") for n in range(1000)), "")]).text
     assert "and 500 more" in read([BAD] * 1500).text
 
 
@@ -140,7 +139,7 @@ def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(me
     for kind in ("Offline", "SingleStream"):
         shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
     (next(tmp_path.rglob("Offline")) / "README.md").unlink()
-    found = read(audit.every(tmp_path))
+    found = read(audit.audit(tmp_path).checks)
     headings = [tag for tag, _ in found.tags].count("h3")
     assert "Scenarios and submitters" in found.text and "README.md is missing" in found.text and headings >= 2
     assert "/Offline" in found.text and "/SingleStream" in found.text
@@ -163,9 +162,19 @@ HOSTILE = [
 def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
     fault = Fault(text, text, text, text, 1)
     checks = [
-        Check(text, outcome, text, rule_ids=rules, file=text, fix=text, faults=(fault, fault), place=place)
-        for outcome in Outcome
-        for rules in ((), ("I1",))
+        Check(
+            text if check_id == "x" else check_id,
+            text,
+            outcome,
+            text,
+            rule_ids=("C1",),
+            file=text,
+            fix=text,
+            faults=(fault, fault),
+            place=place,
+        )
+        for outcome in Verdict
+        for check_id in ("x", "eligibility")
         for place in ("", text)
     ]
     plain = [_harmless(c) for c in checks]
@@ -178,7 +187,15 @@ def _harmless(check: Check) -> Check:
     """The same check with harmless texts: the page must have the same elements."""
     fault = Fault("x", "x", "x", "x", 1)
     return Check(
-        "x", check.outcome, "x", rule_ids=check.rule_ids, file="x", fix="x", faults=(fault, fault), place="x" if check.place else ""
+        "x" if check.id != "eligibility" else check.id,
+        "x",
+        check.verdict,
+        "x",
+        rule_ids=check.rule_ids,
+        file="x",
+        fix="x",
+        faults=(fault, fault),
+        place="x" if check.place else "",
     )
 
 
@@ -195,6 +212,14 @@ def test_the_page_needs_nothing_and_runs_nothing() -> None:
 def test_the_page_is_made_for_light_dark_and_paper() -> None:
     content = render(ALL)
     assert "prefers-color-scheme: dark" in content and "@media print" in content and 'lang="en"' in content
+
+
+def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run: Path) -> None:
+    found = audit.audit(run).checks
+    page_of = Reader(render(found, "submission"))
+    anchors = [attributes["id"] for _, attributes in page_of.tags if "id" in attributes]
+    assert len(set(anchors)) == len(anchors) == len(found) - 1  # eligibility is a list of its own
+    assert {"performance-evidence", "minimum-duration-setting"} <= set(anchors)
 
 
 # The command line.
@@ -240,8 +265,8 @@ def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
 
 
 def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
-    found = audit.examine(run)
-    (claim,) = found.claims
+    found = audit.audit(run)
+    (claim,) = found.results
     assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == ("bert-tiny", "bert-99", "Offline", "VALID")
     assert claim.figure.endswith(" samples/s") and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
 

@@ -11,7 +11,7 @@ import pytest
 from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.checks import sample_order
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from tests.compliance.tree import base, scenario_folder
 
 V51 = rules.load("v5.1")
@@ -33,27 +33,27 @@ def v51_tree(run: Path, tmp_path: Path) -> Path:
 
 
 def found(directory: Path, round: str) -> dict[str, Check]:
-    return {check.name: check for check in audit.every(directory, round)}
+    return {check.key: check for check in audit.audit(directory, round).checks}
 
 
-FILES = ("files complete", "no other files", "names and sizes", "measurements.json", "source folder", "user.conf keys")
+FILES = ("files-complete", "no-other-files", "names-and-sizes", "measurements-json", "source-folder", "user-conf-keys")
 
 
 def test_the_layout_of_v51_is_read(v51_tree: Path) -> None:
     checks = found(v51_tree, "v5.1")
-    assert [checks[name].outcome for name in FILES] == [Outcome.PASS] * len(FILES), [checks[n].line() for n in FILES]
-    assert checks["performance requested settings"].outcome is Outcome.PASS, "user.conf lies among the measurements"
-    assert checks["performance seeds"].outcome is checks["performance LoadGen"].outcome is Outcome.FAIL, "they are of another round"
+    assert [checks[name].verdict for name in FILES] == [Verdict.PASS] * len(FILES), [checks[n].line() for n in FILES]
+    assert checks["performance-requested-settings"].verdict is Verdict.PASS, "user.conf lies among the measurements"
+    assert checks["performance-seeds"].verdict is checks["performance-loadgen"].verdict is Verdict.FAIL, "they are of another round"
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if n not in ("names and sizes", "no other files")])
+@pytest.mark.parametrize("name", [n for n in FILES if n not in ("names-and-sizes", "no-other-files")])
 def test_of_another_round_the_same_tree_lacks_files(v51_tree: Path, name: str) -> None:
-    assert found(v51_tree, "v6.1")[name].outcome is not Outcome.PASS
+    assert found(v51_tree, "v6.1")[name].verdict is not Verdict.PASS
 
 
 def test_what_is_missing_among_the_measurements_is_named(v51_tree: Path) -> None:
     next(v51_tree.rglob("measurements/*/*/*/user.conf")).unlink()
-    assert "measurements/" in found(v51_tree, "v5.1")["files complete"].detail
+    assert "measurements/" in found(v51_tree, "v5.1")["files-complete"].detail
 
 
 def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> None:
@@ -61,7 +61,7 @@ def test_what_lies_among_the_compliance_tests_is_looked_at(v51_tree: Path) -> No
     folder = Path(str(measurements).replace("measurements", "compliance")) / "TEST99"
     folder.mkdir(parents=True)
     (folder / "stray.bin").write_bytes(b"x")
-    assert "TEST99/stray.bin does not belong there" in found(v51_tree, "v5.1")["no other files"].detail
+    assert "TEST99/stray.bin does not belong there" in found(v51_tree, "v5.1")["no-other-files"].detail
 
 
 def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
@@ -77,6 +77,6 @@ def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
     log.write_text("".join(f":::MLLOG {json.dumps({'key': key, 'value': value, **entry})}\n" for key, value in values.items()))
     detail = tree._completed(logs.read_detail(log), V51)
     assert detail.get("effective_accuracy_sample_count") == 37 and detail.get("requested_accuracy_sample_count_override") == 0
-    test = tree.Test("performance", tmp_path, detail, logs.Summary({}, "", ()), None, None, None, {})
+    test = tree.LoadGenRun("performance", tmp_path, detail, logs.Summary({}, "", ()), None, None, None, {})
     assert list(sample_order._loaded(test, V51)) == []
     assert list(sample_order._loaded(test, rules.load())) != []

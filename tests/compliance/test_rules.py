@@ -93,7 +93,7 @@ def test_a_models_name_may_hold_dots() -> None:
 @pytest.mark.parametrize("line", ["m.S.a=1", "m.S.a = x", "m.S.a = 1 2", "m.S.a 1", "a = 1", "m.S.a =", "m.S.a = nan", "m.S.a = 1e999"])
 def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
     conf = user_conf.parse(line)
-    assert len(conf.faults) == 1 and "line 1" in conf.faults[0] and not conf.values
+    assert len(conf.refused) == 1 and "line 1" in conf.refused[0].text and not conf.values
 
 
 @given(st.text(max_size=200))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from compliance import audit, rules
-from compliance.findings.check import Check, Outcome
+from compliance.findings.check import Check, Verdict
 from tests.compliance import other_scenarios
 from tests.compliance.other_scenarios import BENCHMARK, KINDS, Built
 from tests.compliance.tree import SYSTEM, whole
@@ -41,7 +41,7 @@ def copy(submitted: Callable[[str], Built], tmp_path: Path) -> Callable[[str], B
 
 
 def findings(root: Path) -> dict[str, Check]:
-    return {check.name: check for check in whole(audit.every(root))}
+    return {check.key: check for check in whole(audit.audit(root).checks)}
 
 
 def entries(path: Path, **values: Any) -> None:
@@ -136,96 +136,97 @@ def more(factor: float) -> Callable[[float], float]:
 def test_what_loadgen_wrote_is_good(good: Callable[[str], dict[str, Check]], kind: str) -> None:
     """Short as it is, and whatever LoadGen says of it: no check of the lowest level fails, and none that recomputes is left out."""
     found = good(kind)
-    assert not [c.line() for c in found.values() if c.level == "quick" and c.outcome is Outcome.FAIL]
-    for name in ("counts", "latencies", "validity", "early stopping", "duration", "trace samples", "trace figures", "trace times"):
-        assert found[name].outcome is Outcome.PASS, found[name].line()
-    for name in ("performance order", "accuracy order", "performance loaded set", "performance effective settings", "accuracy sample set"):
-        assert found[name].outcome is Outcome.PASS, found[name].line()
+    assert not [c.line() for c in found.values() if c.level == "quick" and c.verdict is Verdict.FAIL]
+    for name in ("counts", "latencies", "validity", "early-stopping", "duration", "trace-samples", "trace-figures", "trace-times"):
+        assert found[name].verdict is Verdict.PASS, found[name].line()
+    for name in ("performance-order", "accuracy-order", "performance-loaded-set", "performance-effective-settings", "accuracy-sample-set"):
+        assert found[name].verdict is Verdict.PASS, found[name].line()
     for name in KINDS[kind].tests:
-        assert found[f"{name} settings"].outcome is Outcome.PASS, found[f"{name} settings"].line()
+        check = found[f"{name.lower()}-settings"]
+        assert check.verdict is Verdict.PASS, check.line()
 
 
 SERVER = {
-    "a rate a little too high": (performance(result_completed_samples_per_sec=more(1.0005)), "trace figures"),
+    "a rate a little too high": (performance(result_completed_samples_per_sec=more(1.0005)), "trace-figures"),
     "a rate far too high": (performance(result_completed_samples_per_sec=10**5), "latencies"),
-    "another schedule's rate": (performance(result_scheduled_samples_per_sec=more(1.0005)), "trace figures"),
+    "another schedule's rate": (performance(result_scheduled_samples_per_sec=more(1.0005)), "trace-figures"),
     "a query over its limit that is not counted": (performance(result_overlatency_query_count=lambda n: n + 3), "latencies"),
-    "a looser limit than was asked for": (performance(effective_target_latency_ns=lambda n: 2 * n), "performance effective settings"),
+    "a looser limit than was asked for": (performance(effective_target_latency_ns=lambda n: 2 * n), "performance-effective-settings"),
     "a limit that user.conf has not": (
         performance(effective_target_latency_ns=10**9, requested_server_target_latency_ns=10**9),
-        "performance requested settings",
+        "performance-requested-settings",
     ),
-    "a rate that user.conf has not": (in_file("user.conf", "987.654321", "987.1"), "performance requested settings"),
+    "a rate that user.conf has not": (in_file("user.conf", "987.654321", "987.1"), "performance-requested-settings"),
     "a rate in its last digits": (in_file("user.conf", "987.654321", "987.653999"), "counts"),
     "queries generated": (performance(generated_query_count=lambda n: n + 1), "counts"),
     "the duration generated": (performance(generated_query_duration=lambda n: n + 1000), "counts"),
-    "queries in one": (performance(effective_samples_per_query=2), "performance effective settings"),
-    "queries at a time": (performance(effective_max_async_queries=7), "performance effective settings"),
+    "queries in one": (performance(effective_samples_per_query=2), "performance-effective-settings"),
+    "queries at a time": (performance(effective_max_async_queries=7), "performance-effective-settings"),
     "the limit not met": (performance(result_perf_constraints_met=False), "validity"),
-    "early stopping unsuccessful": (performance(early_stopping_result=" * Run unsuccessful."), "early stopping"),
-    "no count of those over the limit": (performance(result_overlatency_query_count=None), "performance detail log"),
-    "a key that says when queries are merged": (performance(requested_server_coalesce_queries=None), "performance detail log"),
-    "a query due later": (due(20, 3), "trace times"),
-    "an answer before the query": (trace(of_sample(20, "issue_start_ns"), moved(10**10)), "trace times"),
-    "a latency": (trace(of_sample(20, "complete_ns"), moved(10_000)), "trace figures"),
-    "another sample": (trace(of_sample(20, "sample_idx"), moved(1)), "performance order"),
-    "another loaded set": (performance(loaded_qsl_set=swapped), "performance loaded set"),
-    "the schedule's seed": (performance(effective_schedule_rng_seed=1, requested_schedule_rng_seed=1), "performance seeds"),
+    "early stopping unsuccessful": (performance(early_stopping_result=" * Run unsuccessful."), "early-stopping"),
+    "no count of those over the limit": (performance(result_overlatency_query_count=None), "performance-detail-log"),
+    "a key that says when queries are merged": (performance(requested_server_coalesce_queries=None), "performance-detail-log"),
+    "a query due later": (due(20, 3), "trace-times"),
+    "an answer before the query": (trace(of_sample(20, "issue_start_ns"), moved(10**10)), "trace-times"),
+    "a latency": (trace(of_sample(20, "complete_ns"), moved(10_000)), "trace-figures"),
+    "another sample": (trace(of_sample(20, "sample_idx"), moved(1)), "performance-order"),
+    "another loaded set": (performance(loaded_qsl_set=swapped), "performance-loaded-set"),
+    "the schedule's seed": (performance(effective_schedule_rng_seed=1, requested_schedule_rng_seed=1), "performance-seeds"),
     "the summary's rate": (
         in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", "(Completed samples per second    : )", r"\g<1>9"),
-        "performance summary",
+        "performance-summary",
     ),
     "the summary's limit": (
         in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", "(constraints satisfied) : Yes", r"\1 : NO"),
-        "performance summary",
+        "performance-summary",
     ),
     "an accuracy test of another scenario": (
         accuracy(effective_scenario="Offline", requested_scenario="Offline"),
-        "accuracy test and scenario",
+        "accuracy-test-and-scenario",
     ),
     "two answers changed over": (
         in_file(f"{ACCURACY}/mlperf_log_accuracy.json", r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1'),
-        "accuracy order",
+        "accuracy-order",
     ),
-    "a sample not issued in the accuracy test": (accuracy(generated_query_count=39), "accuracy sample set"),
+    "a sample not issued in the accuracy test": (accuracy(generated_query_count=39), "accuracy-sample-set"),
     "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
-    "another limit in TEST01": (compliance_log("TEST01", effective_target_latency_ns=10**9), "TEST01 settings"),
+    "another limit in TEST01": (compliance_log("TEST01", effective_target_latency_ns=10**9), "test01-settings"),
     "a folder of no scenario": (renamed("Interactively"), "scenario"),
 }
 TOO_SLOW = {
     "said to be within its limit": (performance(result_perf_constraints_met=True), "validity"),
     "said to be VALID": (performance(result_validity="VALID"), "validity"),
-    "said to be enough": (performance(early_stopping_result=" * Run successful."), "early stopping"),
-    "a number of queries that lack": (performance(early_stopping_result=lambda t: re.sub(r"least \d+", "least 7", t)), "early stopping"),
+    "said to be enough": (performance(early_stopping_result=" * Run successful."), "early-stopping"),
+    "a number of queries that lack": (performance(early_stopping_result=lambda t: re.sub(r"least \d+", "least 7", t)), "early-stopping"),
     "fewer over the limit": (performance(result_overlatency_query_count=1), "latencies"),
 }
 TOO_FEW = {
     "said to be enough": (performance(early_stopping_met=True, result_validity="VALID"), "validity"),
-    "said so in words": (performance(early_stopping_result=" * Run successful."), "early stopping"),
+    "said so in words": (performance(early_stopping_result=" * Run successful."), "early-stopping"),
 }
 INTERACTIVE = {
-    "first tokens sooner": (performance(result_first_token_99__00_percentile_latency_ns=lambda n: n - 1), "trace figures"),
-    "first tokens on average": (performance(result_first_token_mean_latency_ns=lambda n: n + 1), "trace figures"),
+    "first tokens sooner": (performance(result_first_token_99__00_percentile_latency_ns=lambda n: n - 1), "trace-figures"),
+    "first tokens on average": (performance(result_first_token_mean_latency_ns=lambda n: n + 1), "trace-figures"),
     "first tokens not in order": (performance(result_first_token_50__00_percentile_latency_ns=10**12), "latencies"),
     "later tokens not in order": (performance(result_time_per_output_token_99__00_percentile_ns=10**12), "latencies"),
     "later tokens on average": (performance(result_time_to_output_token_mean=10**12), "latencies"),
     "tokens a second": (performance(result_completed_tokens_per_second=more(1.01)), "latencies"),
     "tokens by latency": (performance(result_token_throughput=more(1.01)), "latencies"),
-    "tokens by the time of issue": (performance(result_token_throughput_with_loadgen_overhead=more(1.01)), "trace figures"),
+    "tokens by the time of issue": (performance(result_token_throughput_with_loadgen_overhead=more(1.01)), "trace-figures"),
     "a limit of first tokens not met": (performance(requested_server_ttft_latency=1000), "validity"),
     "a limit of later tokens not met": (performance(requested_server_tpot_latency=1), "validity"),
-    "a limit that user.conf has not": (performance(requested_server_tpot_latency=10**9), "performance requested settings"),
-    "no first tokens": (performance(result_first_token_mean_latency_ns=None), "performance detail log"),
-    "a first token left out of the trace": (trace(r'"Token_Latency","ph"', '"Token_Lateness","ph"'), "trace figures"),
-    "later tokens said to be too late": (performance(early_stopping_tpot_result=" * Run unsuccessful."), "early stopping"),
-    "tokens not measured": (performance(requested_use_token_latencies=None), "performance requested settings"),
+    "a limit that user.conf has not": (performance(requested_server_tpot_latency=10**9), "performance-requested-settings"),
+    "no first tokens": (performance(result_first_token_mean_latency_ns=None), "performance-detail-log"),
+    "a first token left out of the trace": (trace(r'"Token_Latency","ph"', '"Token_Lateness","ph"'), "trace-figures"),
+    "later tokens said to be too late": (performance(early_stopping_tpot_result=" * Run unsuccessful."), "early-stopping"),
+    "tokens not measured": (performance(requested_use_token_latencies=None), "performance-requested-settings"),
     "Server's logs of another scenario": (
         performance(effective_scenario="MultiStream", requested_scenario="MultiStream"),
-        "inferred scenario",
+        "inferred-scenario",
     ),
     "the summary's limit": (
         in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", r"ttft_latency \(ns\): ", "ttft_latency (ns): 9"),
-        "performance summary",
+        "performance-summary",
     ),
 }
 MULTI_STREAM = {
@@ -233,48 +234,48 @@ MULTI_STREAM = {
         performance(result_99__00_percentile_per_query_latency_ns=lambda n: n // 2),
         "latencies",
     ),
-    "the queries' mean": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace figures"),
+    "the queries' mean": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace-figures"),
     "the longest query": (performance(result_max_query_latency_ns=lambda n: n + 1), "latencies"),
-    "the estimate": (performance(early_stopping_latency_ms=lambda n: n - 1), "early stopping"),
+    "the estimate": (performance(early_stopping_latency_ms=lambda n: n - 1), "early-stopping"),
     "the estimate and what is said of it": (
         both(
             performance(early_stopping_latency_ms=lambda n: n + 1),
             performance(early_stopping_result=lambda t: re.sub(r"(\d+)$", lambda found: str(int(found[1]) + 1), t)),
         ),
-        "trace figures",
+        "trace-figures",
     ),
-    "so many left out": (performance(early_stopping_result=lambda t: re.sub(r"discard \d+", "discard 99", t)), "early stopping"),
-    "queries of four": (performance(effective_samples_per_query=4), "performance effective settings"),
-    "least samples": (performance(effective_min_sample_count=662), "performance effective settings"),
+    "so many left out": (performance(early_stopping_result=lambda t: re.sub(r"discard \d+", "discard 99", t)), "early-stopping"),
+    "queries of four": (performance(effective_samples_per_query=4), "performance-effective-settings"),
+    "least samples": (performance(effective_min_sample_count=662), "performance-effective-settings"),
     "the expected latency": (
         performance(requested_multi_stream_expected_latency_ns=1_000_000),
-        "performance requested settings",
+        "performance-requested-settings",
     ),
     "the expected latency in its last digits": (in_file("user.conf", "0.9123456789", "0.912349"), "counts"),
     "queries of four in user.conf": (
         in_file("user.conf", r"\A", f"{BENCHMARK}.MultiStream.samples_per_query = 4\n"),
-        "performance requested settings",
+        "performance-requested-settings",
     ),
     "queries generated": (performance(generated_query_count=lambda n: n + 1), "counts"),
     "the duration generated": (performance(generated_query_duration=lambda n: n + 1), "counts"),
     "samples of a generated query": (performance(generated_samples_per_query=1), "counts"),
-    "queries issued": (performance(result_query_count=lambda n: n - 1), "trace samples"),
-    "the duration not met": (performance(result_min_duration_met=False), "trace figures"),
-    "a sample of another query": (trace(of_sample(20, "query_seq"), moved(1)), "trace samples"),
-    "a sample that is no neighbour": (trace(of_sample(20, "sample_idx"), moved(1)), "performance order"),
-    "a query before the last was answered": (trace(of_sample(20, "complete_ns"), moved(10**9)), "trace times"),
-    "a set that does not begin again": (performance(loaded_qsl_set=lambda values: [*values[:-1], values[20]]), "performance loaded set"),
-    "no figures of queries": (performance(result_mean_query_latency_ns=None), "performance detail log"),
+    "queries issued": (performance(result_query_count=lambda n: n - 1), "trace-samples"),
+    "the duration not met": (performance(result_min_duration_met=False), "trace-figures"),
+    "a sample of another query": (trace(of_sample(20, "query_seq"), moved(1)), "trace-samples"),
+    "a sample that is no neighbour": (trace(of_sample(20, "sample_idx"), moved(1)), "performance-order"),
+    "a query before the last was answered": (trace(of_sample(20, "complete_ns"), moved(10**9)), "trace-times"),
+    "a set that does not begin again": (performance(loaded_qsl_set=lambda values: [*values[:-1], values[20]]), "performance-loaded-set"),
+    "no figures of queries": (performance(result_mean_query_latency_ns=None), "performance-detail-log"),
     "the summary's longest query": (
         in_file(f"{PERFORMANCE}/mlperf_log_summary.txt", r"(Max latency \(ns\) +: )", r"\g<1>9"),
-        "performance summary",
+        "performance-summary",
     ),
     "two answers changed over": (
         in_file(f"{ACCURACY}/mlperf_log_accuracy.json", r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1'),
-        "accuracy order",
+        "accuracy-order",
     ),
     "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
-    "other queries in TEST04": (compliance_log("TEST04", requested_multi_stream_samples_per_query=4), "TEST04 settings"),
+    "other queries in TEST04": (compliance_log("TEST04", requested_multi_stream_samples_per_query=4), "test04-settings"),
 }
 CHANGES = {
     "Server": SERVER,
@@ -284,21 +285,21 @@ CHANGES = {
     "MultiStream": MULTI_STREAM,
     "MultiStream, too few": {
         "said to be enough": (performance(early_stopping_met=True, result_validity="VALID"), "validity"),
-        "an estimate": (performance(early_stopping_latency_ms=lambda _: 2_000_000), "early stopping"),
+        "an estimate": (performance(early_stopping_latency_ms=lambda _: 2_000_000), "early-stopping"),
     },
     "MultiStream of SingleStream": {
-        "not on a system of a datacenter": (system_type("datacenter"), "inferred scenario"),
-        "not in Server's place": (renamed("Server"), "inferred scenario"),
-        "its own rules": (performance(early_stopping_latency_ss=lambda n: n + 1), "trace figures"),
+        "not on a system of a datacenter": (system_type("datacenter"), "inferred-scenario"),
+        "not in Server's place": (renamed("Server"), "inferred-scenario"),
+        "its own rules": (performance(early_stopping_latency_ss=lambda n: n + 1), "trace-figures"),
         "an accuracy test of another scenario": (
             accuracy(effective_scenario="MultiStream", requested_scenario="MultiStream"),
-            "accuracy test and scenario",
+            "accuracy-test-and-scenario",
         ),
     },
     "Offline of MultiStream": {
-        "not on a system of a datacenter": (system_type("datacenter"), "inferred scenario"),
-        "not in SingleStream's place": (renamed("SingleStream"), "inferred scenario"),
-        "its own rules": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace figures"),
+        "not on a system of a datacenter": (system_type("datacenter"), "inferred-scenario"),
+        "not in SingleStream's place": (renamed("SingleStream"), "inferred-scenario"),
+        "its own rules": (performance(result_mean_query_latency_ns=lambda n: n + 1), "trace-figures"),
     },
 }
 
@@ -309,18 +310,18 @@ def test_a_change_is_seen_by_the_check_it_concerns(
 ) -> None:
     how, name = CHANGES[kind][what]
     before = good(kind).get(name)
-    assert before is None or before.outcome is Outcome.PASS
+    assert before is None or before.verdict is Verdict.PASS
     built = copy(kind)
     how(built)
-    assert findings(built.root)[name].outcome is Outcome.FAIL
+    assert findings(built.root)[name].verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("both_of", ["edge,datacenter", "datacenter,edge"])
 def test_a_system_of_both_suites_may_infer(copy: Callable[[str], Built], both_of: str) -> None:
     built = copy("Offline of SingleStream")
     system_type(both_of)(built)
-    found = findings(built.root)["inferred scenario"]
-    assert found.outcome is Outcome.PASS and "Offline is inferred from SingleStream" in found.detail
+    found = findings(built.root)["inferred-scenario"]
+    assert found.verdict is Verdict.PASS and "Offline is inferred from SingleStream" in found.detail
 
 
 @pytest.mark.parametrize(("kind", "missed"), [("Interactive", False), ("Server", True)])
@@ -343,12 +344,12 @@ def test_the_least_samples_of_offline_are_not_asked_of_logs_it_is_inferred_from(
 
 def test_interactive_is_no_scenario_of_v51(copy: Callable[[str], Built]) -> None:
     assert "Interactive" not in rules.load("v5.1").scenarios
-    (found,) = [check for check in audit.every(copy("Interactive").root, "v5.1") if check.name == "scenario"]
-    assert found.outcome is Outcome.FAIL and "Interactive is none this audit has rules for" in found.detail
+    (found,) = [check for check in audit.audit(copy("Interactive").root, "v5.1").checks if check.id == "scenario"]
+    assert found.verdict is Verdict.FAIL and "Interactive is none this audit has rules for" in found.detail
 
 
 def test_queries_of_four_are_for_the_open_division(good: Callable[[str], dict[str, Check]], copy: Callable[[str], Built]) -> None:
-    assert good("MultiStream, queries of four")["least count"].outcome is Outcome.PASS
+    assert good("MultiStream, queries of four")["least-count"].verdict is Verdict.PASS
     built = copy("MultiStream, queries of four")
     (built.root / "open").rename(built.root / "closed")
-    assert "4 samples a query; the round asks for 8" in findings(built.root)["least count"].detail
+    assert "4 samples a query; the round asks for 8" in findings(built.root)["least-count"].detail

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.audit_tests import sampled, verification
-from compliance.audit_tests.sampled import Row
+from compliance.audit_tests import logged_answers, verification
+from compliance.audit_tests.logged_answers import Row
 from compliance.loadgen import sampling
 from compliance.logs import Detail
 
@@ -91,15 +91,22 @@ def test_end_tokens_are_counted_from_the_end_alone() -> None:
         return Row(0, 0, np.array(tokens, np.int32).tobytes())
 
     ends = frozenset({2, 107})
-    assert [sampled.end_tokens(r, ends) for r in (row(5), row(2, 5), row(5, 2), row(5, 2, 107), row(2, 2), row())] == [0, 0, 1, 2, 2, 0]
+    assert [logged_answers.end_tokens(r, ends) for r in (row(5), row(2, 5), row(5, 2), row(5, 2, 107), row(2, 2), row())] == [
+        0,
+        0,
+        1,
+        2,
+        2,
+        0,
+    ]
 
 
 def test_each_different_answer_is_judged_once() -> None:
     rows = tuple(Row(n, index, data) for n, (index, data) in enumerate([(0, b"a"), (1, b"c"), (0, b"b"), (0, b"a")]))
-    assert list(sampled.variants(rows)) == [{0: b"a", 1: b"c"}, {0: b"b"}]
+    assert list(logged_answers.variants(rows)) == [{0: b"a", 1: b"c"}, {0: b"b"}]
 
 
 def test_a_share_of_one_logs_every_sample_and_of_none_hardly_any() -> None:
-    assert sampling.chosen(1000, 1.0, 720381539243781796).tolist() == list(range(1000))
-    assert len(sampling.chosen(100_000, 0.01, 720381539243781796)) == pytest.approx(1000, rel=0.15)
-    assert sampling.chosen(0, 1.0, 1).tolist() == []
+    assert sampling.selected_samples(1000, 1.0, 720381539243781796).tolist() == list(range(1000))
+    assert len(sampling.selected_samples(100_000, 0.01, 720381539243781796)) == pytest.approx(1000, rel=0.15)
+    assert sampling.selected_samples(0, 1.0, 1).tolist() == []

@@ -36,7 +36,7 @@ _WIDTH, _VOCABULARY, _NEW, _LOGITS_ROWS = 8, 1000, 4, 4
 _SAMPLES = {"predict": 256, "generate": 32}
 _MODEL = {"predict": ("bert", "bert-99"), "generate": ("mistral", "llama3.1-8b-edge")}
 HONEST = ("scenarios.worker",)
-_TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3, "regret": 1e-3, "judged_fraction": 0.9}}
+_TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3, "logit_gap": 1e-3, "compared_fraction": 0.9}}
 _CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
 
 
@@ -278,7 +278,7 @@ def resubmit_answers(run: Path) -> None:
 
 def whole(found: list[Check]) -> list[Check]:
     """No part of the audit broke off over what it read: such a part is a failed check, which must not count as having seen the damage."""
-    assert not [c.line() for c in found if c.name.startswith("audit of ") or ": audit of " in c.name]
+    assert not [c.line() for c in found if c.id.startswith("audit-of-")]
     return found
 
 

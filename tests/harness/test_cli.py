@@ -92,7 +92,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
     audited = run_sh("audit", cell["directory"], "--json")
     assert audited.returncode == 0
-    assert {c["outcome"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
+    assert {c["verdict"] for c in json.loads(audited.stdout)["checks"]} <= {"PASS", "MANUAL", "N/A"}
     assert run_sh("audit", cell["directory"], "--level", "valid").returncode == 1  # half a second is not ten minutes
 
 
@@ -192,7 +192,7 @@ def test_doctor_names_every_thing_it_looks_at():
         "other load",
         "accelerator",
     }
-    assert done.returncode == (1 if any(c["outcome"] == "FAIL" for c in checks) else 0)
+    assert done.returncode == (1 if any(c["verdict"] == "FAIL" for c in checks) else 0)
 
 
 def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path):

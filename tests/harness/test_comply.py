@@ -12,7 +12,7 @@ import pytest
 from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Outcome
+from compliance.findings.check import Verdict
 from harness import cli, plan, result, run
 from harness.commands import comply
 from harness.errors import EnvironmentFailure, UsageError
@@ -58,7 +58,7 @@ def measured(measured_once):
 
 
 def run_comply(directory, *names, again=False, reporter=None):
-    return {check.name: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
+    return {check.key: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
 
 
 def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(measured):
@@ -69,10 +69,10 @@ def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audi
         job = read_job(measured / f"raw/{name}/job.json")
         assert job.audit_config == measured / f"raw/{name}/audit.config" and job.audit_config.exists()
         assert job.workload == performance.workload and job.inputs == performance.inputs
-        assert checks[f"{name} settings"].outcome is checks[f"{name} run"].outcome is Outcome.PASS
-    assert checks["TEST06"].outcome is Outcome.NA and not (measured / "raw/TEST06").exists()
-    assert checks["TEST01 answers"].outcome is Outcome.PASS
-    assert "nothing about validity" in checks["quick run"].detail
+        assert checks[f"{name.lower()}-settings"].verdict is checks[f"{name.lower()}-run"].verdict is Verdict.PASS
+    assert checks["test06"].verdict is Verdict.NA and not (measured / "raw/TEST06").exists()
+    assert checks["test01-answers"].verdict is Verdict.PASS
+    assert "nothing about validity" in checks["quick-run"].detail
 
 
 def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
@@ -87,8 +87,8 @@ def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
 def test_a_generating_model_is_asked_about_its_tokens_too(measured_once):
     checks = run_comply(measured_once("mistral"))
     assert json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"] == 100  # what audit.config asks for
-    assert checks["TEST06 tokens"].outcome is checks["output length"].outcome is Outcome.PASS
-    assert {checks[f"TEST06 {part}"].outcome for part in ("first token", "token count", "EOS")} == {Outcome.NA}
+    assert checks["test06-tokens"].verdict is checks["output-length"].verdict is Verdict.PASS
+    assert {checks[f"test06-{part}"].verdict for part in ("first-token", "token-count", "eos")} == {Verdict.NA}
 
 
 def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
@@ -119,13 +119,13 @@ def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
 
     monkeypatch.setattr(loadgen_run.process, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
-    assert [checks[f"{name} run"].line() for name in ("TEST01", "TEST04")] == [
+    assert [checks[f"{name.lower()}-run"].line() for name in ("TEST01", "TEST04")] == [
         f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker" for name in ("TEST01", "TEST04")
     ]
     assert not list(measured.glob("open/*/results/*/*/*/TEST*"))
     assert json.loads((measured / "result.json").read_text())["status"] == "ok"  # the quick run itself
     monkeypatch.undo()
-    assert run_comply(measured, "TEST04")["TEST04 run"].outcome is Outcome.PASS
+    assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
 
 
 def changed(path, **values):
@@ -173,7 +173,7 @@ def test_weights_are_compared_with_their_digest(measured, tmp_path, monkeypatch,
     job = json.loads((measured / "raw/performance/job.json").read_text())
     changed(measured / "raw/performance/job.json", workload={**job["workload"], "checkpoint": str(weights)})
     if change == "none":
-        assert run_comply(measured, "TEST04")["TEST04 run"].outcome is Outcome.PASS
+        assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
         return
     if change == "gone":
         shutil.rmtree(weights)
@@ -198,8 +198,8 @@ def test_the_command_writes_one_document_of_checks(measured, capsys):
     code = cli.main(["comply", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
-    outcomes = {check["name"]: check["outcome"] for check in document["checks"]}
-    assert outcomes["TEST04 settings"] == "PASS" and outcomes["TEST01"] == "N/A"
+    outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
+    assert outcomes["test04-settings"] == "PASS" and outcomes["test01"] == "N/A"
     assert code == ("FAIL" in outcomes.values())
 
 
@@ -246,8 +246,8 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(tmp_pa
     assert any(text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about") for text in reporter.said)
     (folder,) = Path(found.directory).glob("open/*/results/*/*/*")
     assert sorted(path.name for path in folder.glob("TEST*")) == ["TEST01", "TEST04", "TEST06"]
-    (place,) = tree.places(Path(found.directory), rules.load())
-    assert [c.line() for c in compliance_tests.checks(tree.read(place, rules.load())) if c.outcome is Outcome.FAIL] == []
+    (place,) = tree.result_folders(Path(found.directory), rules.load())
+    assert [c.line() for c in compliance_tests.checks(tree.read(place, rules.load())) if c.verdict is Verdict.FAIL] == []
 
 
 def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(tmp_path, short_round, measured_once, monkeypatch):

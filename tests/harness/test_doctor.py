@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from compliance.findings.check import Outcome
+from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
 from harness.commands import doctor
 from harness.execution import machine
@@ -18,7 +18,7 @@ def by_name(found):
 def test_every_finding_that_asks_for_something_says_what_to_do(tmp_path):
     found = doctor.examine(tmp_path / "cache", CURRENT)
     assert {"interpreter", "C++ compiler", "disk", "memory", "governor", "frequency scaling", "other load"} <= set(by_name(found))
-    assert all(check.fix for check in found if check.outcome in (Outcome.MANUAL, Outcome.FAIL))
+    assert all(check.fix for check in found if check.verdict in (Verdict.MANUAL, Verdict.FAIL))
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def described(monkeypatch):
 def test_what_disturbs_a_measurement_gets_advice(described, tmp_path, name, changes, words):
     described.update(changes)
     found = by_name(doctor.examine(tmp_path, CURRENT))[name]
-    assert found.outcome is Outcome.MANUAL
+    assert found.verdict is Verdict.MANUAL
     assert words in found.fix
 
 
@@ -57,9 +57,9 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     assert "H200, 139 GiB, driver 570.1, CUDA up to 12.8" in found["gpu 0"].detail
     assert "nvidia-smi" in found["gpu 0 others"].fix
     assert "-pm 1" in found["gpu 0 persistence"].fix
-    assert (found["gpu 0 slices"].outcome, found["gpu 0 clocks"].outcome) == (Outcome.PASS, Outcome.PASS)
+    assert (found["gpu 0 slices"].verdict, found["gpu 0 clocks"].verdict) == (Verdict.PASS, Verdict.PASS)
 
 
 def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.os, "access", lambda *_: False)
-    assert by_name(doctor.examine(tmp_path, CURRENT))["cache"].outcome is Outcome.FAIL
+    assert by_name(doctor.examine(tmp_path, CURRENT))["cache"].verdict is Verdict.FAIL

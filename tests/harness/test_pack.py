@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compliance import rules
-from compliance.findings.check import Outcome
+from compliance.findings.check import Verdict
 from harness import cli, plan, run
 from harness.commands import pack
 from harness.errors import UsageError
@@ -23,7 +23,7 @@ def shortened():
         name: test if test.tolerance is None else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
         for name, test in real.compliance_tests.items()
     }
-    own = dataclasses.replace(real.own, trace_bytes={**real.own.trace_bytes, "submission": 1 << 20})
+    own = dataclasses.replace(real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20})
     return dataclasses.replace(real, scenarios=scenarios, benchmarks=benchmarks, compliance_tests=tests, own=own)
 
 
@@ -74,7 +74,7 @@ def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
     checks = pack.pack(chosen, tmp_path / "one")
     pack.pack(chosen[::-1], tmp_path / "two")
     assert pack.digest(tmp_path / "one") == pack.digest(tmp_path / "two")
-    assert not [c.line() for c in checks if c.outcome is Outcome.FAIL]
+    assert not [c.line() for c in checks if c.verdict is Verdict.FAIL]
     base = next((tmp_path / "one" / "open").iterdir())
     assert json.loads((base / "model_mapping.json").read_text()) == {"bert-tiny": "bert-99", "mistral-tiny": "llama3.1-8b-edge"}
     assert sorted(p.relative_to(base / "results").as_posix().split("/", 1)[1] for p in base.glob("results/*/*/*")) == [

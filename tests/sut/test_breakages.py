@@ -35,7 +35,7 @@ def test_a_dropped_cache_fails_by_its_tokens_alone(probed, sut, model, precision
     found = probed(sut, model).score("dropped cache", precision)
     assert not found.passed
     assert found.value < 2e-5  # teacher-forced logits use no cache: they cannot see it
-    assert found.detail["regret"] > found.detail["regret_limit"]
+    assert found.detail["logit_gap"] > found.detail["logit_gap_limit"]
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
@@ -43,14 +43,14 @@ def test_a_dropped_cache_fails_by_both_where_the_measured_graphs_are_forced(prob
     found = probed(COMPILED, "mistral").score("dropped cache", precision)
     assert not found.passed
     assert found.value > found.threshold
-    assert found.detail["regret"] > found.detail["regret_limit"]
+    assert found.detail["logit_gap"] > found.detail["logit_gap_limit"]
 
 
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_a_breakage_is_far_beyond_the_tolerance(probed, sut, model, case):
     found = probed(sut, model).score(case)
-    worst = max(found.value / found.threshold, found.detail.get("regret", 0) / found.detail.get("regret_limit", 1))
+    worst = max(found.value / found.threshold, found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1))
     assert worst > 100
 
 

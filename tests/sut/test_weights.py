@@ -122,7 +122,7 @@ def test_a_users_float32_folder_agrees_to_rounding_on_every_sut(answered, sut, m
 def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     found = answered(sut, model).score("swapped")
     assert not found.passed
-    assert max(found.value / found.threshold, found.detail.get("regret", 0) / found.detail.get("regret_limit", 1)) > 10
+    assert max(found.value / found.threshold, found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1)) > 10
 
 
 def test_a_sharded_folder_holds_what_its_single_file_would(saved):

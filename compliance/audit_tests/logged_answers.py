@@ -1,4 +1,4 @@
-"""The answers a compliance test logs, read and compared with the accuracy run's byte by byte."""
+"""The answers a compliance test logs: read, and compared with the accuracy run's byte by byte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ _LONGEST_LINE, _MOST_PROBLEMS = 64 << 20, 20
 
 @dataclass(frozen=True)
 class Row:
-    """One answer. `seq_id`: the sample's number in the test; `index`: in the query sample library."""
+    """One logged answer.
+
+    Attributes:
+        seq_id: the sample's number in the test.
+        index: the sample's index in the query sample library.
+        data: the answered bytes.
+    """
 
     seq_id: int
     index: int
@@ -25,8 +31,13 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """mlperf_log_accuracy.json of a performance run: a sample that was issued again may stand there again."""
+class LoggedAnswers:
+    """The rows of mlperf_log_accuracy.json of a performance run, where a sample that was issued again may stand again.
+
+    Attributes:
+        rows: all rows that could be read, in the file's order.
+        problems: what is wrong with the file, a sentence each, at most twenty.
+    """
 
     rows: tuple[Row, ...]
     problems: tuple[str, ...]
@@ -34,12 +45,12 @@ class Sampled:
 
 @dataclass(frozen=True)
 class Compared:
-    """Answers of a test beside the accuracy run's.
+    """A test's answers compared with the accuracy run's.
 
     Attributes:
-        equal: how many are the same, all bytes.
-        different: those that are not.
-        unknown: samples the accuracy run has no answer of.
+        equal: how many are the same in every byte.
+        different: the rows that are not.
+        unknown: the indices of samples that the accuracy run did not answer.
     """
 
     equal: int
@@ -48,34 +59,36 @@ class Compared:
 
     @property
     def exact(self) -> bool:
+        """Whether there is an answer, and every one is the accuracy run's."""
         return bool(self.equal) and not self.different and not self.unknown
 
 
-def read(path: Path) -> Sampled:
-    """logs.read_accuracy keeps one answer of each sample; here every one counts. Raises OSError if the file cannot be read."""
+def read(path: Path) -> LoggedAnswers:
+    """Reads a log of answers and keeps every row; logs.read_accuracy keeps one of each sample. Raises OSError if it cannot be read."""
     rows: list[Row] = []
     problems: list[str] = []
     last = b""
     with path.open("rb") as f:
         for number, line in enumerate(iter(partial(f.readline, _LONGEST_LINE), b""), 1):
             last = line.strip()
-            if found := _ROW.fullmatch(last):
-                rows.append(Row(int(found[1]), int(found[2]), binascii.unhexlify(found[3])))
+            if match := _ROW.fullmatch(last):
+                rows.append(Row(int(match[1]), int(match[2]), binascii.unhexlify(match[3])))
             elif last != (b"[" if number == 1 else b"]") and len(problems) < _MOST_PROBLEMS:
                 problems.append(f"line {number} is no row of seq_id, qsl_idx and data in hexadecimal: {last[:40]!r}")
     if last != b"]":
         problems.append("the array is not closed: the file is cut")
-    return Sampled(tuple(rows), tuple(problems))
+    return LoggedAnswers(tuple(rows), tuple(problems))
 
 
 def compare(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> Compared:
-    known = [row for row in rows if row.index in answers]
-    different = tuple(row for row in known if answers[row.index] != row.data)
-    return Compared(len(known) - len(different), different, tuple(row.index for row in rows if row.index not in answers))
+    """Compares the rows with the accuracy run's answers. `answers`: index in the query sample library → the answered bytes."""
+    answered = [row for row in rows if row.index in answers]
+    different = tuple(row for row in answered if answers[row.index] != row.data)
+    return Compared(len(answered) - len(different), different, tuple(row.index for row in rows if row.index not in answers))
 
 
 def mean_length(rows: tuple[Row, ...], answers: Mapping[int, bytes]) -> tuple[float, float] | None:
-    """Mean bytes of the answers in a test and of the accuracy run's to the same samples; None: there is none to compare."""
+    """(mean bytes of a test's answers, mean bytes of the accuracy run's to the same samples); None: there is none to compare."""
     pairs = [(len(row.data), len(answers[row.index])) for row in rows if row.index in answers]
     return (sum(a for a, _ in pairs) / len(pairs), sum(b for _, b in pairs) / len(pairs)) if pairs else None
 
@@ -87,7 +100,7 @@ def end_tokens(row: Row, ends: frozenset[int]) -> int:
 
 
 def variants(rows: tuple[Row, ...]) -> Iterator[dict[int, bytes]]:
-    """Every different answer once, no more than one of a sample at a time."""
+    """Every different answer once, in as few groups as possible: a group has at most one answer of a sample (index → bytes)."""
     left: dict[int, list[bytes]] = {}
     for row in rows:
         if row.data not in left.setdefault(row.index, []):

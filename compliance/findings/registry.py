@@ -1,0 +1,38 @@
+"""Every check the audit has: its id, name, rules and level, from checks.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a check before it is made.
+
+    Attributes:
+        name: what it looks at, in a few words for a reader.
+        rules: the rules it applies, ids of sources.toml; empty: a convention of this project.
+        level: the lowest level that asks for it, `quick`, `valid` or `submission`.
+    """
+
+    name: str
+    rules: tuple[str, ...]
+    level: str
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Every check by its id, in the order of checks.toml."""
+    with (Path(__file__).parent / "checks.toml").open("rb") as f:
+        rows = tomllib.load(f)
+    return {check_id: Entry(row["name"], tuple(row["rules"]), row.get("level", "quick")) for check_id, row in rows.items()}
+
+
+def get(check_id: str) -> Entry:
+    """The entry of one check. Raises ValueError for an id that checks.toml lacks."""
+    if check_id not in entries():
+        raise ValueError(f"check {check_id}: checks.toml lacks it; add it there, with its name and rules")
+    return entries()[check_id]
