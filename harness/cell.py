@@ -16,6 +16,8 @@ END_TOKENS = ("stop", "ignore")
 
 
 class Status(StrEnum):
+    """How a cell ended."""
+
     OK = "ok"
     INVALID = "invalid"
     OOM = "oom"
@@ -56,6 +58,7 @@ class Cell:
 
     @property
     def digest(self) -> str:
+        """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
 
     @property

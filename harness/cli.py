@@ -27,6 +27,7 @@ COMMANDS = {
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command that `arguments` name. → the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
         signal.signal(number, _terminate)
     for stream in (sys.stdout, sys.stderr):

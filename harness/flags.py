@@ -16,11 +16,15 @@ _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 
 
 class Parser(argparse.ArgumentParser):
+    """An argument parser whose mistakes become UsageError, with the command that shows the help."""
+
     def error(self, message: str) -> NoReturn:
+        """Raise UsageError with argparse's message."""
         raise UsageError(f"{message} (see ./run.sh {self.prog.removeprefix('./run.sh').strip()} --help)".replace("  ", " "))
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
+    """The flags that commands share: the cache, and how they tell what they found."""
     parser.add_argument(
         "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
     )
@@ -34,6 +38,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def model_names() -> list[str]:
+    """The models there are."""
     from harness.inputs import models
 
     return models.names()
@@ -49,10 +54,12 @@ def known_name(value: str, names: Iterable[str], flag: str) -> str:
 
 
 def sut_name(value: str) -> str:
+    """The SUT's name as the registry spells it; an alias becomes what it stands for."""
     return ALIASES.get(value.lower()) or known_name(value, SUTS, "--sut")
 
 
 def did_you_mean(value: str, names: Iterable[str]) -> str:
+    """` (did you mean …?)` where a known name is near, else nothing."""
     if value.lower() in _SYNONYMS:
         return f" (did you mean {_SYNONYMS[value.lower()]}?)"
     near = difflib.get_close_matches(value.lower(), [n.lower() for n in names], 1)

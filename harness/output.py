@@ -49,6 +49,7 @@ class Terminal:
         )
 
     def say(self, text: str) -> None:
+        """One line of chatter, unless quiet."""
         if not self.quiet:
             self.console.print(Text(text))
 
@@ -61,6 +62,7 @@ class Terminal:
         )
 
     def watch(self, what: str) -> Callable[[Beat], None]:
+        """→ what draws the progress of a worker, called with each new heartbeat."""
         state: dict[str, Any] = {"phase": None, "task": None}
 
         def seen(beat: Beat) -> None:
@@ -92,10 +94,12 @@ def document(value: Mapping[str, Any]) -> None:
 
 
 def error(text: str) -> None:
+    """One sentence on standard error, in red."""
     Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {text}", style="red"))
 
 
 def result_as_json(result: Result) -> dict[str, Any]:
+    """A result as result.json holds it."""
     return asdict(result)
 
 
@@ -149,6 +153,7 @@ def near(directory: str) -> str:
 
 
 def speed(found: Result) -> str:
+    """The figures of a result in one line, the scenario's own first."""
     m, one = found.metrics, found.metric
     assert one is not None
     parts = [f"{one.value:,.4g} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
@@ -179,6 +184,7 @@ def measured(found: Result) -> str:
 
 
 def accuracy(found: Result) -> str:
+    """Whether the answers are right, how far off they are and what the limit is, in one line."""
     a = found.accuracy
     assert a is not None
     extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
@@ -197,10 +203,12 @@ def _times(seconds: Mapping[str, float]) -> str:
 
 
 def counted(number: float, noun: str) -> str:
+    """A number and its noun: 1 batch, 2 batches."""
     return f"{number:,} {noun}{'' if number == 1 else 'es'}"
 
 
 def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
@@ -231,10 +239,12 @@ def audited(found: Audit, level: str, quiet: bool) -> None:
 
 
 def advice(check: Check) -> None:
+    """What to do about a finding."""
     Console(highlight=False, soft_wrap=True).print(Text(f"{check.name}: {check.fix}"))
 
 
 def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
+    """A table on standard output."""
     shown = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
     for n, column in enumerate(columns):
         shown.add_column(column, no_wrap=n == 0, overflow="fold")

@@ -64,6 +64,7 @@ class Request:
 
     @property
     def spec(self) -> SutSpec:
+        """What the registry says of the SUT."""
         return SUTS[self.asked.sut]
 
     @property
@@ -73,6 +74,7 @@ class Request:
 
     @property
     def official(self) -> str:
+        """The official benchmark the model is mapped to in this round."""
         return self.model.benchmark[self.rules.round]
 
     @property

@@ -64,6 +64,7 @@ class Scenario:
     one_sample_a_query: bool
 
     def load(self) -> ModuleType:
+        """The scenario's module, imported on first use."""
         return importlib.import_module(self.module)
 
 

@@ -19,6 +19,8 @@ _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 
 
 class Mock:
+    """A SUT of scripted latencies. Its methods are those of `sut.contract.Inference`."""
+
     in_flight, streams_tokens = 2, False
 
     def __init__(self, workload: Workload):
@@ -26,9 +28,11 @@ class Mock:
         self.vocabulary = workload.config["model"]["vocab_size"]
 
     def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
         return inputs
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
+        """→ the answers, and when they will be ready."""
         self._fail_as_told()
         rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10
         self.calls += 1
@@ -36,6 +40,7 @@ class Mock:
         return self._answer(self._broken(batch)), ready_ns
 
     def to_host(self, outputs: tuple[Batch, int]) -> Batch:
+        """Wait until the answers are ready."""
         answers, ready_ns = outputs
         time.sleep(max(0, ready_ns - time.perf_counter_ns() - _SPIN_NS) / 1e9)
         while time.perf_counter_ns() < ready_ns:
@@ -43,12 +48,14 @@ class Mock:
         return answers
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """One-hot logits of the token it would choose next, float32 [batch, length, vocabulary]."""
         return _one_hot(_next(_state(tokens), self.vocabulary), self.vocabulary)
 
     def synchronise(self) -> None:
         """Nothing runs elsewhere."""
 
     def evidence(self) -> Evidence:
+        """Nothing is compiled here."""
         return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"call": "sut.mock", "compiler": "none"})
 
     def _answer(self, batch: Batch) -> Batch:
@@ -105,4 +112,5 @@ def _one_hot(ids: np.ndarray, vocabulary: int) -> np.ndarray:
 
 
 def load(workload: Workload) -> Mock:
+    """The mock of a workload; it reads no weights."""
     return Mock(workload)

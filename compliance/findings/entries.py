@@ -12,9 +12,11 @@ from compliance.findings.check import Fault, mismatch, shorten
 class Entries(Protocol):
     """What a fault needs of a detail log: the value of a key and the number of its line."""
 
-    def get(self, key: str) -> Any: ...
+    def get(self, key: str) -> Any:
+        """The value of a key; None where the log has none."""
 
-    def line(self, key: str) -> int | None: ...
+    def line(self, key: str) -> int | None:
+        """The line of a key in the log; None where the log has none."""
 
 
 def entry_fault(detail: Entries, key: str, expected: Any, who: str) -> Fault:

@@ -17,6 +17,7 @@ from harness.flags import Parser, add_common, known_name
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
         prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False

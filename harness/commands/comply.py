@@ -35,6 +35,7 @@ _QUICK = "this shows that the compliance tests run and what they find, and nothi
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     parser = Parser(
         prog="./run.sh comply",
         description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",

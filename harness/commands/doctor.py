@@ -37,6 +37,7 @@ _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_cou
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def examine(cache: Path, round_: str) -> list[Check]:
+    """Every finding about this machine, in the order they are shown."""
     m = machine.describe()
     return [
         _interpreter(),

@@ -17,6 +17,7 @@ from sut.registry import ALIASES, SUTS
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
     parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
     add_common(parser)
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:
+    """Everything there is, as the JSON document has it."""
     return {
         "suts": [
             {
@@ -69,6 +71,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
+    """The same as tables."""
     output.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),

@@ -31,6 +31,7 @@ _CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "da
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     parser = Parser(
         prog="./run.sh pack",
         description="One submission tree of the cells measured with --mode submission. The same cells give the same bytes.",

@@ -29,6 +29,7 @@ exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 inter
 
 
 def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
     from harness import output, plan, run
     from harness.execution import machine
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run_parser() -> argparse.ArgumentParser:
+    """The parser of its flags."""
     parser = Parser(
         prog="./run.sh",
         usage="./run.sh [run] --sut SUT --scenario SCENARIO --model MODEL [flags]",

@@ -64,6 +64,7 @@ def lock_files(name: str, device: str, round_: str) -> list[Path]:
 
 
 def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
+    """Whether the environment is there and is what its lock says."""
     stamp = _directory(cache, name, device) / "lock.txt"
     return stamp.exists() and stamp.read_bytes() == _joined(lock_files(name, device, round_))
 
@@ -143,6 +144,7 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
 
 
 def say_on_stderr(text: str) -> None:
+    """One line on standard error."""
     sys.stderr.write(text + "\n")
 
 

@@ -25,6 +25,7 @@ def applicable(job: Job, of: Rules) -> tuple[str, ...]:
 
 
 def inapplicable(name: str, job: Job) -> str:
+    """Why a compliance test says nothing of this workload; empty: it applies."""
     return verification.inapplicable(name, asdict(job.workload), job.limits.performance_sample_count)
 
 
@@ -42,9 +43,14 @@ def expected_seconds(names: Sequence[str], performance: Outcome) -> float:
 class Reporter(Protocol):
     """Where progress goes; output.Terminal is the one of the command line."""
 
-    def say(self, text: str) -> None: ...
-    def watch(self, what: str) -> Callable[[Beat], None]: ...
-    def planned(self, test: str, plan: dict[str, Any]) -> None: ...
+    def say(self, text: str) -> None:
+        """One line."""
+
+    def watch(self, what: str) -> Callable[[Beat], None]:
+        """→ what is called with each new heartbeat of a worker."""
+
+    def planned(self, test: str, plan: dict[str, Any]) -> None:
+        """What a test is going to cost (plan.json)."""
 
 
 def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> Outcome:

@@ -105,6 +105,7 @@ def _post_mortem(job: Job, code: int, hung: Beat | None, oom_killed: bool) -> Ou
 
 
 def free_bytes(path: Path) -> int:
+    """Bytes an ordinary user may still write at `path`."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
 

@@ -66,6 +66,7 @@ def _keep_reserve(path: Path) -> None:
 
 
 def release_reserve(directory: Path) -> None:
+    """Give up the reserve file, so that a result can be written on a full disk."""
     with suppress(OSError):
         (directory / _RESERVE).unlink(missing_ok=True)
 

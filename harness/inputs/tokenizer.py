@@ -35,6 +35,7 @@ class Tokenizer:
 
 
 def encode(text: str) -> list[int]:
+    """Text → one id for each of its bytes."""
     return [byte + _OFFSET for byte in text.encode("utf-8")]
 
 

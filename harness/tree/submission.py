@@ -106,6 +106,7 @@ def _slug(text: str) -> str:
 
 
 def measurements(record: dict[str, Any]) -> dict[str, str]:
+    """The values of measurements.json."""
     sources = {"seeded": "seeded random values", "user": f"the user's {record['digests'].get('weights_folder')}", "none": "none is read"}
     source = sources[record["digests"]["weights_source"]]
     precision = record["cell"]["precision"]

@@ -31,6 +31,7 @@ _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 
 
 def main(argv: list[str]) -> None:
+    """Do one job and end the process. `argv`: this program, the job's file, the parent's process id."""
     die_with_parent(int(argv[2]))
     job = jobs.read_job(Path(argv[1]))
     beat = Heartbeat(job.log_dir / "heartbeat")

@@ -47,6 +47,7 @@ class Gaps:
         self.limit_ns = max(_TIMES_SLOWEST * self.usual_ns, _LEAST_NS)
 
     def start(self) -> None:
+        """The first batch begins now."""
         self.last_ns = time.perf_counter_ns()
 
     def add(self, gap_ns: int) -> None:

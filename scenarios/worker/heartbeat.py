@@ -16,6 +16,8 @@ LOAD_LIMIT_S = 1800
 
 
 class Beat(NamedTuple):
+    """How far a worker is."""
+
     phase: str
     completed: int
     expected: int
@@ -32,10 +34,12 @@ class Heartbeat:
             self.cells = memoryview(mmap.mmap(f.fileno(), _SIZE)).cast("Q")
 
     def enter(self, phase: str, limit_s: float, expected: int = 0) -> None:
+        """Begin a phase. `limit_s`: seconds without a change after which it counts as hung."""
         self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[COMPLETED] = expected, int(limit_s), 0
         self.cells[_PHASE] = PHASES.index(phase)
 
     def bump(self, completed: int) -> None:
+        """So many more are completed."""
         self.cells[COMPLETED] += completed
 
 

@@ -42,6 +42,7 @@ class Limits:
 
     @property
     def quick(self) -> bool:
+        """Whether it is a quick test, which is planned to last a time of the user's."""
         return self.planned_ms > 0
 
 
@@ -130,6 +131,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_job(path: Path) -> Job:
+    """A Job from its file. Raises OSError, ValueError, KeyError or TypeError where it holds none."""
     d = json.loads(path.read_text(encoding="utf-8"))
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])

@@ -82,6 +82,7 @@ def settings(job: Job, conf: Mapping[str, float]) -> dict[str, float]:
 
 
 def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
+    """Write user.conf into the job's folder: one `model.scenario.key = value` a line."""
     text = "".join(f"{job.benchmark}.{job.scenario}.{key} = {value}\n" for key, value in values.items())
     (job.log_dir / "user.conf").write_text(text, encoding="utf-8")
 

@@ -49,6 +49,7 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
 
 
 def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Plan:
+    """What an accuracy test of so many samples is going to cost; its log holds every answer twice as long, in hex."""
     log_bytes = samples * (2 * payload_bytes + _ACCURACY_ROW_BYTES)
     return Plan(samples, _batches(samples, job), samples * sample_ns / 1e9, samples * _MEMORY_BYTES, log_bytes, False)
 

@@ -11,6 +11,8 @@ from sut.contract import Batch
 
 
 class Qsl:
+    """The rows of one .npz, and those of them that LoadGen has loaded, prepared for the SUT."""
+
     def __init__(self, path: Path, prepare: Callable[[Batch], Batch], start: int = 0):
         """`start`: the first row that counts (a synthetic file begins with its warm-up rows)."""
         with np.load(path) as f:
@@ -22,6 +24,7 @@ class Qsl:
         self.singles: dict[int, Batch] = {}
 
     def load(self, indices: Sequence[int]) -> None:
+        """LoadGen's callback: prepare these rows. Not timed."""
         rows = np.asarray(indices)
         self.loaded = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v[rows] for k, v in self.arrays.items()}).items()}
         self.slot[rows] = np.arange(len(rows))
@@ -29,6 +32,7 @@ class Qsl:
         self.singles = {int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)}
 
     def unload(self, indices: Sequence[int]) -> None:
+        """LoadGen's callback: forget them."""
         self.loaded, self.singles = {}, {}
         self.slot[np.asarray(indices)] = -1
 
@@ -47,6 +51,7 @@ class Qsl:
         return {k: v.take(slots, axis=0) for k, v in self.loaded.items()}
 
     def batch(self, indices: Sequence[int], size: int) -> Batch:
+        """The loaded rows of these samples as one batch of `size`."""
         return self.gather(self.slots(indices), size)
 
     def batches(self, size: int) -> list[Batch]:

@@ -12,6 +12,8 @@ from sut.keras3 import exact, runtime
 
 
 class Classifier:
+    """A KerasHub classifier. Its methods are those of `sut.contract.Inference`."""
+
     in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
 
     def __init__(self, model: Any, workload: Workload):
@@ -19,6 +21,7 @@ class Classifier:
         self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
+        """The inputs under KerasHub's names."""
         return {
             "token_ids": inputs["input_ids"],
             "segment_ids": np.zeros_like(inputs["input_ids"]),
@@ -26,20 +29,25 @@ class Classifier:
         }
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
+        """→ logits [batch, classes], already on the host."""
         self.last = batch
         return self.model.predict_on_batch(batch)
 
     def to_host(self, outputs: np.ndarray) -> Batch:
+        """The logits as float32."""
         return {"logits": np.ascontiguousarray(outputs, np.float32)}
 
     def synchronise(self) -> None:
+        """Wait for the device."""
         runtime.synchronise(self.model)
 
     def evidence(self) -> Evidence:
+        """Watches one more call with the last batch."""
         return runtime.evidence(self.model, self.workload, "predict_on_batch", lambda: self.predict(self.last))
 
 
 def load(workload: Workload) -> Classifier:
+    """The checkpoint's classifier, with its head and the exact activation."""
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
     # KerasHub's converter stops at the backbone.
     model.output_dense.set_weights(

@@ -12,6 +12,8 @@ from sut.keras3 import runtime
 
 
 class CausalLM:
+    """A KerasHub language model. Its methods are those of `sut.contract.Inference`."""
+
     in_flight, streams_tokens = 1, False  # generate copies to the host, once, at its end
 
     def __init__(self, model: Any, workload: Workload):
@@ -21,6 +23,7 @@ class CausalLM:
         self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
         return inputs
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, Batch]:
@@ -49,10 +52,12 @@ class CausalLM:
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """By the model's own forward pass, `predict_on_batch`."""
         inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
         return np.asarray(self.model.predict_on_batch(inputs), np.float32)
 
     def synchronise(self) -> None:
+        """Wait for the device."""
         runtime.synchronise(self.model)
 
     def evidence(self) -> Evidence:
@@ -63,6 +68,7 @@ class CausalLM:
 
 
 def load(workload: Workload) -> CausalLM:
+    """The checkpoint's model, compiled for greedy generation."""
     model = runtime.load_model(workload)
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
     return CausalLM(model, workload)

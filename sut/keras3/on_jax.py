@@ -102,6 +102,7 @@ def synchronise(model: Any) -> None:
 
 
 def product(dtype: str) -> np.ndarray:
+    """A probe product in `dtype`, as float32."""
     a, b = (jnp.asarray(x.astype(jnp.dtype(dtype))) for x in precision.operands())
     return np.asarray(_product(a, b)).astype(np.float32)
 
@@ -158,10 +159,12 @@ def _precisions(program: str) -> dict[str, Any]:
 
 
 def peak_device_bytes(device: str) -> int | None:
+    """Most bytes held on the GPU; None on a CPU."""
     return int(jax.devices()[0].memory_stats()["peak_bytes_in_use"]) if device == "cuda" else None
 
 
 def about() -> dict[str, Any]:
+    """Versions, device and settings, for the evidence."""
     return {
         "matmul_precision": jax.config.jax_default_matmul_precision,
         "device": jax.devices()[0].device_kind,

@@ -26,6 +26,7 @@ _XLA_RUN = re.compile(rb"[CG]puExecutable::ExecuteAsyncOnStream")
 
 
 def configure(device: str, wanted: str) -> None:
+    """Choose the device and the precision of float32 products. Raises Unsupported where TensorFlow finds no such device."""
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cuda" and not gpus:
         raise Unsupported("--device cuda: TensorFlow finds no such device (no driver, no GPU, or a build without it); --device cpu runs")
@@ -36,10 +37,12 @@ def configure(device: str, wanted: str) -> None:
 
 
 def synchronise(model: Any) -> None:
+    """Wait for all devices."""
     tf.test.experimental.sync_devices()
 
 
 def product(dtype: str) -> np.ndarray:
+    """A probe product in `dtype`, as float32."""
     a, b = (tf.cast(tf.constant(x), dtype) for x in precision.operands())
     return tf.cast(a @ b, "float32").numpy()
 
@@ -93,10 +96,12 @@ def _product_bits(traces: list[Any]) -> dict[str, int]:
 
 
 def peak_device_bytes(device: str) -> int | None:
+    """Most bytes held on the GPU; None on a CPU."""
     return int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None
 
 
 def about() -> dict[str, Any]:
+    """Versions, device and settings, for the evidence."""
     device = tf.config.get_visible_devices("GPU") or tf.config.get_visible_devices("CPU")
     return {
         "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),

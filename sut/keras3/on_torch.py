@@ -18,6 +18,7 @@ _scope = ExitStack()
 
 
 def configure(device: str, wanted: str) -> None:
+    """Choose the device and the precision of float32 products. Raises Unsupported where torch sees no such device."""
     if device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
     if device == "cpu":
@@ -27,11 +28,13 @@ def configure(device: str, wanted: str) -> None:
 
 
 def synchronise(model: Any) -> None:
+    """Wait for the GPU; a CPU is done on return."""
     if model.weights[0].value.is_cuda:
         torch.cuda.synchronize()
 
 
 def product(dtype: str) -> np.ndarray:
+    """A probe product in `dtype`, as float32."""
     return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
 
 
@@ -48,10 +51,12 @@ def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
 
 
 def peak_device_bytes(device: str) -> int | None:
+    """Most bytes held on the GPU; None on a CPU."""
     return torch_profile.peak_device_bytes(device)
 
 
 def about() -> dict[str, Any]:
+    """Versions, device and settings, for the evidence."""
     return {
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "device": torch.cuda.get_device_name() if keras.ops.zeros(()).is_cuda else "cpu",

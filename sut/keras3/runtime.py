@@ -43,6 +43,7 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
 
 
 def synchronise(model: Any) -> None:
+    """Wait for the backend's device."""
     backend.synchronise(model)
 
 

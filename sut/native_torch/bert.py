@@ -13,6 +13,8 @@ from sut.native_torch import compiled, execution
 
 
 class Classifier:
+    """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
+
     streams_tokens = False
 
     def __init__(self, model: Any, workload: Workload):
@@ -25,6 +27,7 @@ class Classifier:
         return {k: inputs[k].astype(np.int64) for k in ("input_ids", "attention_mask")}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> torch.Tensor:
+        """→ logits [batch, classes] on the device."""
         self.shapes.add(batch["input_ids"].shape)
         arrays = {k: torch.from_numpy(v).to(self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
@@ -32,12 +35,15 @@ class Classifier:
         return compiled.own(logits) if self.workload.execution == "compile" else logits
 
     def to_host(self, outputs: torch.Tensor) -> Batch:
+        """The logits as float32, on the host."""
         return {"logits": outputs.float().cpu().contiguous().numpy()}
 
     def synchronise(self) -> None:
+        """Wait for the device."""
         execution.synchronise(self.workload)
 
     def evidence(self) -> Evidence:
+        """Watches calls of the shapes that ran."""
         shapes = sorted(self.shapes) if self.workload.execution == "compile" else [(1, 8)]
         ones = [np.ones(shape, np.int64) for shape in shapes]
         calls = [partial(self.predict, {"input_ids": x, "attention_mask": x}) for x in ones]
@@ -45,4 +51,5 @@ class Classifier:
 
 
 def load(workload: Workload) -> Classifier:
+    """The checkpoint's model, in the workload's precision and execution."""
     return Classifier(execution.load_model(workload), workload)

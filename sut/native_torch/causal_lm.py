@@ -14,6 +14,8 @@ from sut.native_torch import compiled, execution
 
 
 class CausalLM:
+    """A Transformers language model. Its methods are those of `sut.contract.Inference`."""
+
     in_flight, streams_tokens = 1, False  # generate looks at every token on the host
 
     def __init__(self, model: Any, workload: Workload):
@@ -25,6 +27,7 @@ class CausalLM:
         self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran: evidence compiles no other
 
     def prepare(self, inputs: Batch) -> Batch:
+        """The ids as int64, which torch's embedding takes without another copy."""
         return {**inputs, "input_ids": inputs["input_ids"].astype(np.int64)}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[torch.Tensor, np.ndarray]:
@@ -53,6 +56,7 @@ class CausalLM:
         return sequences
 
     def to_host(self, outputs: tuple[torch.Tensor, np.ndarray]) -> Batch:
+        """The new tokens, and how many of each row are its answer."""
         on_device, asked = outputs
         tokens = on_device.to(torch.int32).cpu().contiguous().numpy()
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
@@ -85,6 +89,7 @@ class CausalLM:
         return np.stack(seen, axis=1)
 
     def synchronise(self) -> None:
+        """Wait for the device."""
         execution.synchronise(self.workload)
 
     def evidence(self) -> Evidence:
@@ -96,4 +101,5 @@ class CausalLM:
 
 
 def load(workload: Workload) -> CausalLM:
+    """The checkpoint's model, in the workload's precision and execution."""
     return CausalLM(execution.load_model(workload), workload)

@@ -46,6 +46,7 @@ def load_model(workload: Workload) -> torch.nn.Module:
 
 
 def synchronise(workload: Workload) -> None:
+    """Wait for the GPU; a CPU is done on return."""
     if workload.device == "cuda":
         torch.cuda.synchronize()
 

@@ -63,6 +63,7 @@ class Size:
 
     @cached_property
     def parameters(self) -> int:
+        """How many there are."""
         return sum(math.prod(t.shape) for t in self.tensors)
 
     def weight_bytes(self, precision: str) -> int:
@@ -140,6 +141,7 @@ class Model:
 
 
 def names() -> list[str]:
+    """The models there are, by the names of their files."""
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
