@@ -2,7 +2,8 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/audit_fuzz.py RUN... --seconds N [--seed S] [--keep DIR] [--only N]
 
-(after one `./run.sh list`). RUN: a small run directory, as `./run.sh --sut mock …` and `./run.sh comply RUN` make it, or a submission. One
+(after one `./run.sh list`). RUN: a small run directory, as `./run.sh --sut mock …` and `./run.sh compliance RUN`
+make it, or a submission. One
 file of a copy is damaged at a time, of those the audit opens: mostly values, keys and lines, for changed bytes alone seldom get past a
 parser. Inputs follow from the seed, each by itself: --only repeats one. A file that breaks a promise is left in --keep.
 """

@@ -254,7 +254,7 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
     from sut.registry import SUTS
 
     done = subprocess.run(
-        [ROOT / "run.sh", *cell, "--load-seconds", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
+        [ROOT / "run.sh", *cell, "--duration", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
     )
     if not done.stdout:
         return f"| {name} | | | not measured: {done.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"

@@ -27,14 +27,17 @@ def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], st
     return lambda value: known_name(value, names(), flag)
 
 
-def _flag(help: str, *, read: Callable[[Any], Any] | None = None, default: Any = MISSING, **arguments: Any) -> Any:
+def _flag(
+    help: str, *, read: Callable[[Any], Any] | None = None, default: Any = MISSING, former: tuple[str, ...] = (), **arguments: Any
+) -> Any:
     """A field that is a flag.
 
     Args:
         read: the given value → the one that counts. Raises UsageError for what may not stand there.
+        former: its earlier names, which still work.
         arguments: argparse's own, such as `metavar` and `type`.
     """
-    told = {"help": help, "read": read, "arguments": arguments}
+    told = {"help": help, "read": read, "former": former, "arguments": arguments}
     return field(metadata=told) if default is MISSING else field(metadata=told, default=default)
 
 
@@ -92,7 +95,9 @@ class Asked:
     device: str | None = _flag(
         f"default: {' or '.join(accelerators())} where there is an accelerator", choices=tuple(DEVICES), default=None
     )
-    load_seconds: float | None = _flag("how long a quick performance test is to last (default 10)", type=float, metavar="S", default=None)
+    duration: float | None = _flag(
+        "seconds a quick performance test is to last (default 10)", type=float, metavar="S", default=None, former=("--load-seconds",)
+    )
     sut_option: tuple[str, ...] = _flag(
         "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"
     )
@@ -151,7 +156,9 @@ def add_flags(parser: Parser) -> None:
         arguments: dict[str, Any] = dict(each.metadata["arguments"])
         if each.default is MISSING:
             arguments |= {"action": _Once, "required": True}
-        parser.add_argument(f"--{each.name.replace('_', '-')}", dest=each.name, help=each.metadata["help"], **arguments)
+        parser.add_argument(
+            f"--{each.name.replace('_', '-')}", *each.metadata["former"], dest=each.name, help=each.metadata["help"], **arguments
+        )
 
 
 def read(namespace: argparse.Namespace, command: str) -> Asked:

@@ -18,12 +18,14 @@ COMMANDS = {
     "run": "harness.commands.run",
     "list": "harness.commands.list",
     "audit": "harness.commands.audit",
-    "comply": "harness.commands.comply",
+    "compliance": "harness.commands.compliance",
     "pack": "harness.commands.pack",
     "doctor": "harness.commands.doctor",
     "test": "harness.commands.test",
 }
 """Imported when asked for: `list` and `--help` answer at once, without numpy."""
+FORMER = {"comply": "compliance"}
+"""Earlier names of commands, which still work."""
 
 
 def main(arguments: list[str]) -> int:
@@ -33,6 +35,8 @@ def main(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
             stream.reconfigure(errors="backslashreplace")
+    if arguments and arguments[0] in FORMER:
+        arguments = [FORMER[arguments[0]], *arguments[1:]]
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "run"
     rest = arguments[1:] if arguments and arguments[0] in COMMANDS else arguments
     try:

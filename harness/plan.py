@@ -22,8 +22,8 @@ from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
-_LOAD_SECONDS, _MOST_LOAD_SECONDS = 10.0, 86_400
-# A quick test is planned to last --load-seconds. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
+_DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
+# A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
 # as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
 # ten times as long for.
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
@@ -55,7 +55,7 @@ class Request:
     precision: str
     batch_size: int
     device: str
-    load_seconds: float
+    duration: float
     rules: rules.Rules
     options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
@@ -92,13 +92,13 @@ class Request:
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
         quick, scenario, pace = self.asked.mode == "quick", self.rules.scenarios[self.asked.scenario], _PACE[self.asked.mode]
-        planned_ms = max(1, int(self.load_seconds * 1e3)) if quick else 0
+        planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
         return Limits(
             min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms,
             min_query_count=1 if quick else scenario.min_query_count(count),
             performance_sample_count=count,
             equal_issue=uneven or (not quick and self.rules.benchmarks[self.official].equal_issue),
-            calibration_seconds=min(pace.calibration_s, self.load_seconds) if quick else pace.calibration_s,
+            calibration_seconds=min(pace.calibration_s, self.duration) if quick else pace.calibration_s,
             rate_margin=pace.rate_margin,
             trace_bytes=pace.trace_bytes,
             planned_ms=planned_ms,
@@ -112,7 +112,7 @@ def resolve(asked: Asked) -> Request:
     device = _device(asked, spec, reasons)
     own = _own_weights(asked, model)
     size = _size(asked, model, own, device, reasons)
-    _check_load_seconds(asked.load_seconds, asked.mode)
+    _check_duration(asked.duration, asked.mode)
     _check_files(asked)
     end_tokens, why = _end_tokens(asked, model, own)
     return Request(
@@ -122,7 +122,7 @@ def resolve(asked: Asked) -> Request:
         precision=_precision(asked, spec, size, reasons),
         batch_size=_batch_size(asked, size),
         device=device,
-        load_seconds=_LOAD_SECONDS if asked.load_seconds is None else asked.load_seconds,
+        duration=_DURATION_S if asked.duration is None else asked.duration,
         rules=rules.load(rules.CURRENT),
         options=asked.options,
         end_tokens=end_tokens,
@@ -212,11 +212,11 @@ def _own_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
     return user_weights.look(asked.weights, model)
 
 
-def _check_load_seconds(load_seconds: float | None, mode: str) -> None:
-    if load_seconds is not None and mode != "quick":
-        raise UsageError(f"--load-seconds {load_seconds:g}: is for --mode quick; {mode} takes the round's own duration")
-    if load_seconds is not None and not 0 < load_seconds <= _MOST_LOAD_SECONDS:
-        raise UsageError(f"--load-seconds {load_seconds:g}: more than 0 and at most {_MOST_LOAD_SECONDS}")
+def _check_duration(duration: float | None, mode: str) -> None:
+    if duration is not None and mode != "quick":
+        raise UsageError(f"--duration {duration:g}: is for --mode quick; {mode} takes the round's own duration")
+    if duration is not None and not 0 < duration <= _LONGEST_DURATION_S:
+        raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
 def _check_files(asked: Asked) -> None:

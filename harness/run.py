@@ -131,7 +131,7 @@ def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> Outcome:
 
 
 def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
-    """Those `--mode submission` runs by itself; of the others `./run.sh comply` runs them."""
+    """Those `--mode submission` runs by itself; of the others `./run.sh compliance` runs them."""
     return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
 
 

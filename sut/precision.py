@@ -18,7 +18,7 @@ def operands() -> tuple[np.ndarray, np.ndarray]:
 
 
 def error(product: np.ndarray) -> float:
-    """Of the framework's product of `operands()`, relative, root mean square."""
+    """How far a framework's product of `operands()` is off: relative, root mean square."""
     a, b = (x.astype(np.float64) for x in operands())
     exact = a @ b
     return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact**2)))

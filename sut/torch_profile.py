@@ -47,12 +47,12 @@ class Observed:
 
     @property
     def compiled_share(self) -> float:
-        """Of the forward passes; 0 where the call never reached the model."""
+        """The share of the forward passes that ran compiled; 0 where the call never reached the model."""
         return self.compiled_passes / self.passes if self.passes else 0.0
 
 
 def watched(call: Callable[[], Any]) -> Observed:
-    """Of one call, without its forward passes: Keras' `__call__` runs no hooks of torch.
+    """What the profiler sees of one call, without its forward passes: Keras' `__call__` runs no hooks of torch.
 
     By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
     """

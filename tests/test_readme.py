@@ -39,7 +39,7 @@ def tree(tmp_path_factory):
 def test_the_worked_example_passes_accuracy_and_audit(tree, interpreter):
     interpreter("native-torch")  # the reference's
     command = shlex.split(re.search(r"^```console sut\n(.*?)\n```", EXAMPLE, re.M | re.S)[1])
-    done = subprocess.run([*command, "--load-seconds", "1", "--json"], cwd=tree, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--duration", "1", "--json"], cwd=tree, capture_output=True, text=True, check=False)
     cell = json.loads(done.stdout)["cells"][0]
     assert (cell["status"], cell["reason"]) == ("ok", "")
     assert cell["accuracy"]["passed"]
@@ -53,7 +53,7 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
     words = [word.replace("prompts.txt", str(tmp_path / "prompts.txt")) for word in shlex.split(command)[1:]]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("pack", "comply") or "DIR" in words:
+    elif words[0] in ("pack", "compliance") or "DIR" in words:
         words.append("--help")  # there is nothing to pack or audit here, no run and no folder of weights
     elif words[0].startswith("-"):
         words.append("--dry-run")

@@ -16,7 +16,7 @@ from compliance.logs.user_conf import parse
 from compliance.rules import ComplianceTest
 from compliance.subject import LoadGenRun, Subject
 
-_FILES = "put there what the layout asks for, and nothing else; ./run.sh comply writes it"
+_FILES = "put there what the layout asks for, and nothing else; ./run.sh compliance writes it"
 # Keys whose values are the performance run's, whatever audit.config says.
 _SAME_LOADGEN = ("loadgen_version", "loadgen_build_date_utc", "loadgen_git_status_message", "loadgen_file_sha1", "sut_name", "qsl_name")
 _SAME_LIBRARY = ("qsl_reported_total_count", "qsl_reported_performance_count", "loaded_qsl_set")
@@ -55,7 +55,7 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
             [f"missing; {subject.place.division} asks for it with {subject.official}"],
             "",
             **where,
-            fix="./run.sh comply RUN_DIR",
+            fix="./run.sh compliance RUN_DIR",
         )
     workload = (subject.performance.job or {}).get("workload")
     samples = subject.performance.detail.number("effective_performance_sample_count") or 0

@@ -16,12 +16,12 @@ from compliance.rules.tables import (
     EarlyStopping,
     EvidenceRule,
     Layout,
-    Metric,
     OutputLength,
     ProjectLimits,
     Repeats,
+    ReportedMetric,
     Rules,
-    Scenario,
+    ScenarioRules,
     ScoredTest,
     Tolerance,
     Truncation,
@@ -105,14 +105,14 @@ def _project_limits(d: dict[str, Any]) -> ProjectLimits:
     return made
 
 
-def _scenario(name: str, d: dict[str, Any]) -> Scenario:
-    return Scenario(
+def _scenario(name: str, d: dict[str, Any]) -> ScenarioRules:
+    return ScenarioRules(
         d["min_duration_ms"],
         d["min_query_count"],
         d["capped_by_dataset"],
         d["percentile"],
         d["counts"],
-        _made(Metric, d["metric"]),
+        _made(ReportedMetric, d["metric"]),
         d.get("logged_as", name),
         tuple(d.get("inferred_from", ())),
         d.get("samples_per_query", 1),

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Metric:
+class ReportedMetric:
     """The one number LoadGen gives for a scenario; `key` is where the detail log has it."""
 
     key: str
@@ -17,7 +17,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class ScenarioRules:
     """What a round asks of one scenario.
 
     Attributes:
@@ -34,7 +34,7 @@ class Scenario:
     capped_by_dataset: bool
     percentile: float
     counts: str
-    metric: Metric
+    metric: ReportedMetric
     logged_as: str
     inferred_from: tuple[str, ...]
     samples_per_query: int
@@ -57,7 +57,7 @@ class Benchmark:
         latency_ns: scenario → the limit of its 99th percentile.
         token_latency_ns: scenario → the limits of `ttft` (first token) and `tpot` (each later one).
         by_scenario: scenario → fields that differ there.
-        scenario: scenario → fields of the round's Scenario that differ for this benchmark.
+        scenario: scenario → fields of the round's ScenarioRules that differ for this benchmark.
     """
 
     performance_sample_count: int
@@ -308,7 +308,7 @@ class Rules:
     file_sha1: Mapping[str, Mapping[str, str]]
     draws_from_library: bool
     unlogged: Mapping[str, str | int]
-    scenarios: Mapping[str, Scenario]
+    scenarios: Mapping[str, ScenarioRules]
     benchmarks: Mapping[str, Benchmark]
     aliases: Mapping[str, str]
     alias_parts: Mapping[str, str]

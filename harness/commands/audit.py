@@ -23,12 +23,17 @@ def main(arguments: list[str]) -> int:
         prog="./run.sh audit", description="Judge a run directory or a submission tree from its files alone.", allow_abbrev=False
     )
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory, or a tree that holds open/, closed/ or network/")
-    parser.add_argument("--level", default="quick", help="quick (default), valid or submission: what the directory must live up to")
+    parser.add_argument(
+        "--mode",
+        "--level",
+        default="quick",
+        help="quick (default), valid or submission: what the directory must live up to; --level is its earlier name",
+    )
     parser.add_argument("--round", metavar="ROUND", help=f"{', '.join(rounds())}; default: the one record.json names, else {CURRENT}")
     parser.add_argument("--html", type=Path, metavar="FILE", help="the findings as one HTML page too, for a reviewer")
     add_common(parser)
     flags = parser.parse_args(arguments)
-    level = known_name(flags.level, MODES, "--level")
+    level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
     found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
     directory = output.near(str(flags.directory.absolute()))

@@ -98,7 +98,7 @@ def digest(tree: Path) -> str:
 
 
 def _runs(path: Path) -> list[Measured]:
-    """Of a run directory itself; of a folder, the newest good attempt of each cell in it."""
+    """A run directory itself; of a folder above several, the newest good attempt of each cell."""
     if not path.is_dir():
         raise UsageError(f"pack {path}: there is no such directory")
     if (path / "record.json").exists():
@@ -135,9 +135,7 @@ def _must_hold(run: Measured) -> None:
     found = audit.audit(run.directory)
     if not found.passes(_MODE):
         bad = next((c.line() for c in found.checks_for(_MODE) if c.verdict is Verdict.FAIL), "nothing passes")
-        raise UsageError(
-            f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --level {_MODE}"
-        )
+        raise UsageError(f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --mode {_MODE}")
 
 
 def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:

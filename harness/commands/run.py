@@ -20,7 +20,7 @@ commands (bare flags mean `run`):
   run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
   list     the SUTs, models, sizes and scenarios there are
   audit    judge a run or submission directory from its files alone
-  comply   MLPerf's compliance tests on a finished run directory: ./run.sh comply runs/…/valid-1
+  compliance  MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1
   pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
   doctor   is this machine fit to measure on?
   test     the harness' own tests (arguments go to pytest)
@@ -78,22 +78,23 @@ def _next(found: Any, request: Any) -> str:
     if found.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
     if found.status == "invalid":
-        return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level {found.mode}"
+        return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode {found.mode}"
+    plain = _without(request.asked.command, "--duration", "--load-seconds")
     if request.asked.mode == "quick" and "early stopping" in (found.loadgen or ""):
         longer = 80e-3 * found.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
-        enough = f"--load-seconds {float(f'{longer:.2g}'):g}"
-        return f"{_without(request.asked.command, '--load-seconds')} {enough}  (LoadGen had too few queries to call it VALID)"
+        enough = f"--duration {float(f'{longer:.2g}'):g}"
+        return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.asked.mode == "quick":
-        return f"{_without(request.asked.command, '--load-seconds')} --mode valid  (10 minutes and more, by the round's settings)"
+        return f"{plain} --mode valid  (10 minutes and more, by the round's settings)"
     if request.asked.mode == "submission":
         return f"./run.sh pack {shlex.quote(output.near(found.directory))} --out submission  (and other cells' directories)"
-    return f"./run.sh audit {shlex.quote(output.near(found.directory))} --level valid"
+    return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode valid"
 
 
-def _without(command: str, flag: str) -> str:
-    """The command less a flag and its value."""
+def _without(command: str, *flags: str) -> str:
+    """The command less a flag, under each of its names, and its value."""
     words = shlex.split(command)
-    kept = [w for n, w in enumerate(words) if w != flag and (n == 0 or words[n - 1] != flag) and not w.startswith(f"{flag}=")]
+    kept = [w for n, w in enumerate(words) if not {w, w.partition("=")[0]} & set(flags) and (n == 0 or words[n - 1] not in flags)]
     return shlex.join(kept)
 
 

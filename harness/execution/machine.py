@@ -179,7 +179,7 @@ def _caches() -> str | None:
 
 
 def _memory_limit() -> int | None:
-    """Of the control group, where it is set (a container)."""
+    """Bytes the control group may use, where it is limited (a container)."""
     text = _read("/sys/fs/cgroup/memory.max") or ""
     return int(text) if text.isdigit() else None
 

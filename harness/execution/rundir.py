@@ -79,7 +79,7 @@ def _choose(parent: Path, mode: str) -> Path:
 
 
 def status(directory: Path) -> str | None:
-    """Of result.json; None where there is none that can be read."""
+    """The status in result.json; None where there is none that can be read."""
     try:
         return str(json.loads((directory / "result.json").read_text(encoding="utf-8"))["status"])
     except (OSError, ValueError, KeyError, TypeError):

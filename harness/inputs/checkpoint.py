@@ -143,7 +143,7 @@ def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
-    """Of the safetensors format: its length in 8 bytes, then JSON, filled up with spaces so that the data begin at a multiple of 8.
+    """The header of a safetensors file: its length in 8 bytes, then JSON, filled up with spaces so that the data begin at a multiple of 8.
 
     https://github.com/huggingface/safetensors, "Format". Transformers refuses a file whose metadata lack "format".
     """

@@ -21,7 +21,7 @@ _ANSWERS = "mlperf_log_accuracy.json"
 
 
 def write(directory: Path, record: Mapping[str, Any], rules: Rules, scenario: Path, score: Accuracy | str) -> None:
-    """Of each compliance test that ended well.
+    """Write the folder of each compliance test that ended well.
 
     Args:
         scenario: the folder of the result in the tree.

@@ -90,7 +90,7 @@ def measure(job: Job, beat: Heartbeat) -> Outcome:
 
 
 def _peak_host_bytes() -> int:
-    """Of this program: on Linux the kernel's high-water mark, since ru_maxrss also remembers the parent it was forked from."""
+    """The most memory this program held: on Linux the kernel's high-water mark, since ru_maxrss remembers the parent too."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
             if line.startswith("VmHWM:"):

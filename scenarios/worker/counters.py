@@ -55,7 +55,7 @@ def read(device: str, powercap: Path = POWERCAP) -> Reading:
 
 
 def between(before: Reading, after: Reading) -> Energy:
-    """Of the span from one reading to the other."""
+    """The energy spent from one reading to the other."""
     joules, absent = {}, {**before.absent, **after.absent}
     seconds = (after.at_ns - before.at_ns) / 1e9
     for source in before.microjoules.keys() & after.microjoules.keys():
@@ -90,7 +90,7 @@ def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str,
 
 
 def _most_watts(zone: Path) -> float:
-    """Of the limits the zone states, the highest, with room for peaks."""
+    """The highest limit the zone states, with room for peaks."""
     told = [_text(p) for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw") for p in zone.glob(pattern)]
     limits = [int(text) / 1e6 for text in told if text.isdigit() and int(text)]
     return _PEAK * max(limits) if limits else _MOST_WATTS

@@ -18,7 +18,7 @@ _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProcessorTimes:
     """Seconds since the machine started (`busy`, `steal`, over the processors this process may use) and of this process alone (`own`)."""
 
     at_ns: int
@@ -60,7 +60,7 @@ class Gaps:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """Of one LoadGen test.
+    """What disturbed one LoadGen test.
 
     Attributes:
         seconds: how long it was watched.
@@ -77,7 +77,7 @@ class Disturbance:
     longest_stall_seconds: float
 
 
-def read() -> Reading | None:
+def read() -> ProcessorTimes | None:
     """None: this system does not tell."""
     try:
         lines = _STAT.read_text(encoding="ascii").splitlines()
@@ -88,7 +88,7 @@ def read() -> Reading | None:
     if not columns or any(len(each) <= _STEAL for each in columns):
         return None
     ticks, own = os.sysconf("SC_CLK_TCK"), os.times()
-    return Reading(
+    return ProcessorTimes(
         time.perf_counter_ns(),
         sum(each[n] for each in columns for n in _BUSY) / ticks,
         sum(each[_STEAL] for each in columns) / ticks,
@@ -96,8 +96,8 @@ def read() -> Reading | None:
     )
 
 
-def between(before: Reading | None, after: Reading | None, seconds: float, gaps: Gaps) -> Disturbance:
-    """Of the span from one reading to the other."""
+def between(before: ProcessorTimes | None, after: ProcessorTimes | None, seconds: float, gaps: Gaps) -> Disturbance:
+    """What happened from one reading to the other."""
     others = stolen = None
     if before and after:
         span = (after.at_ns - before.at_ns) / 1e9

@@ -88,7 +88,7 @@ def write_user_conf(job: Job, values: Mapping[str, float]) -> None:
 
 
 def write_audit_config(job: Job) -> None:
-    """Of a compliance test; of others there must be none."""
+    """Write audit.config where the job is a compliance test; other tests must have none."""
     if job.audit:
         job.audit_config.write_text("".join(f"*.*.{key} = {value}\n" for key, value in job.audit.items()), encoding="utf-8")
 

@@ -66,7 +66,7 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
         needed_s = asked_s * plan.seconds / longest_s
         raise Refused(
             f"preflight: a quick {job.scenario} test measures at least {least}: {plan.samples} samples, about {plan.seconds:.3g} s, and "
-            f"--load-seconds {asked_s:g} allows {longest_s:g} s: give --load-seconds {float(f'{1.1 * needed_s:.2g}'):g}"
+            f"--duration {asked_s:g} allows {longest_s:g} s: give --duration {float(f'{1.1 * needed_s:.2g}'):g}"
         )
 
 
@@ -83,7 +83,7 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
     if available is not None and plan.memory_bytes > available - _MEMORY_RESERVE_BYTES:
         raise Refused(
             f"preflight: LoadGen needs {plan.memory_bytes / 1e9:.1f} GB for {plan.samples} samples and {available / 1e9:.1f} GB "
-            "are available: choose a larger --size or, in quick mode, fewer --load-seconds"
+            "are available: choose a larger --size or, in quick mode, a shorter --duration"
         )
 
 

@@ -49,7 +49,7 @@ def _dumps() -> Path:
 
 
 def _read_dumps(folder: Path) -> None:
-    """Of what was compiled just now; nothing stays: a worker may end without cleaning up."""
+    """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
     for program in _PROGRAMS.values():
         for path in folder.glob(f"*_{program}_*"):
             for told, *operands in _DOT.findall(path.read_text()):
@@ -59,7 +59,7 @@ def _read_dumps(folder: Path) -> None:
 
 
 def _bits(dtype: str) -> int:
-    """Of a dtype as StableHLO names it: f32, bf16, i8."""
+    """Bits of a dtype as StableHLO names it: f32, bf16, i8."""
     digits = re.search(r"\d+", dtype)
     return int(digits[0]) if digits else 0
 

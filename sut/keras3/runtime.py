@@ -77,7 +77,7 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
 
 
 def _dtypes(model: Any) -> tuple[list[str], list[str]]:
-    """Of the weights, and those their layers compute in (a mixed policy casts at each call)."""
+    """The dtypes of the weights, and those their layers compute in (a mixed policy casts at each call)."""
     held = {keras.backend.standardize_dtype(v.dtype) for v in model.weights}
     computed = {layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables}
     return sorted(held), sorted(computed)

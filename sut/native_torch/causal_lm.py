@@ -93,7 +93,7 @@ class CausalLM:
         execution.synchronise(self.workload)
 
     def evidence(self) -> Evidence:
-        """Of three tokens at most for each prompt shape: a prefill and two decoding steps, which are all the graphs there are."""
+        """Watches three tokens at most for each prompt shape: a prefill and two decoding steps, which are all the graphs there are."""
         new = min(3, self.workload.config["new_token_buckets"][-1])
         shapes = sorted(self.shapes) if self.workload.execution == "compile" else [(1, 4)]
         calls = [partial(self._generate, np.ones(shape, np.int64), np.ones(shape, np.int64), new) for shape in shapes]

@@ -15,7 +15,7 @@ def run_sh(*arguments, cwd=ROOT, timeout=120):
 
 
 def mock(out, *arguments, scenario="SingleStream"):
-    return run_sh("--sut", "mock", "--scenario", scenario, "--model", "bert", "--load-seconds", "0.5", "--out", out, *arguments)
+    return run_sh("--sut", "mock", "--scenario", scenario, "--model", "bert", "--duration", "0.5", "--out", out, *arguments)
 
 
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
@@ -45,8 +45,8 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["--sut", "mock", "--scenario", "Offline", "--model", "bert", "--submitter", "../up"], "names a folder"),
         (["--sut", "mock", "--scenario", "Offline", "--model", "mistral", "--seq-len", "9"], "models that predict"),
         ([*MOCK, "--sut-option", "wrong=foo"], "there are swap-rows, zero-position"),
-        ([*MOCK, "--load-seconds", "nan"], "--load-seconds nan: more than 0"),
-        ([*MOCK, "--load-seconds", "5", "--mode", "valid"], "is for --mode quick"),
+        ([*MOCK, "--duration", "nan"], "--duration nan: more than 0"),
+        ([*MOCK, "--duration", "5", "--mode", "valid"], "is for --mode quick"),
         ([*MOCK, "--python", "python3"], "leave it out"),
         ([*MOCK, "--eos", "stop"], "--eos stop: is for models that generate"),
         ([*MOCK, "--eos", "halt"], "--eos halt: unknown; there are stop, ignore"),
@@ -58,7 +58,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
         (["audit", "README.md"], "it is a file; an audit takes a directory"),
-        (["audit", ".", "--level", "gold"], "--level gold: unknown; there are quick, valid"),
+        (["audit", ".", "--mode", "gold"], "--mode gold: unknown; there are quick, valid"),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments, words):
@@ -130,7 +130,7 @@ def test_a_users_prompts_are_measured_all(tmp_path):
         "Offline",
         "--model",
         "mistral",
-        "--load-seconds",
+        "--duration",
         "0.3",
         "--out",
         "out",
@@ -200,4 +200,4 @@ def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "INVALID: Only processed" in done.stdout
     assert "ranked     no, because LoadGen does not call it VALID" in done.stdout
-    assert "--load-seconds 0.8  (LoadGen had too few queries to call it VALID)" in done.stdout
+    assert "--duration 0.8  (LoadGen had too few queries to call it VALID)" in done.stdout

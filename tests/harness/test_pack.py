@@ -48,7 +48,7 @@ def measured_once(tmp_path_factory):
 
     def directory(name):
         if name not in found:
-            result = run.run(request(root, mode="submission", load_seconds=None, options={"latency-ms": 0.5}, **CELLS[name]), Reporter(), 0)
+            result = run.run(request(root, mode="submission", duration=None, options={"latency-ms": 0.5}, **CELLS[name]), Reporter(), 0)
             assert (result.status, result.reason) == ("ok", "")
             found[name] = Path(result.directory)
         return found[name]

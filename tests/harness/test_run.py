@@ -18,7 +18,7 @@ from tests.conftest import CACHE
 
 def request(out: Path, *, options=None, **changes) -> plan.Request:
     """`options`: the SUT's own, by name."""
-    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "load_seconds": 0.3}
+    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "duration": 0.3}
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())
     return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
 
@@ -52,7 +52,7 @@ def made_environment():
 
 
 def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment):
-    asked = request(tmp_path, load_seconds=1.0, options={"latency-ms": 20.0})
+    asked = request(tmp_path, duration=1.0, options={"latency-ms": 20.0})
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     directory = next(tmp_path.rglob("quick-1"))
@@ -108,7 +108,7 @@ def test_cuda_without_a_driver_is_refused_before_anything_is_installed(tmp_path,
 
 
 def test_after_ctrl_c_in_the_accuracy_test_the_performance_test_is_kept(tmp_path, made_environment):
-    asked = request(tmp_path, load_seconds=1.5, options={"latency-ms": 20.0})  # an accuracy test long enough to be seen
+    asked = request(tmp_path, duration=1.5, options={"latency-ms": 20.0})  # an accuracy test long enough to be seen
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     directory = next(tmp_path.rglob("quick-1"))
@@ -168,9 +168,9 @@ def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, 
 
 
 def test_the_limits_of_valid_mode_are_the_rounds(tmp_path):
-    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline", load_seconds=None).limits(5000)
+    offline = request(tmp_path, mode="valid", model="mistral", scenario="Offline", duration=None).limits(5000)
     assert (offline.min_duration_ms, offline.min_query_count, offline.equal_issue) == (600_000, 5000, True)
-    single = request(tmp_path, mode="valid", load_seconds=None).limits(10833)
+    single = request(tmp_path, mode="valid", duration=None).limits(10833)
     assert (single.min_duration_ms, single.min_query_count, single.equal_issue) == (600_000, 64, False)
 
 

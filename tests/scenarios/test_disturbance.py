@@ -27,8 +27,8 @@ def test_gaps_far_beyond_the_slowest_batch_count_as_stand_stills():
 
 
 def test_shares_are_of_the_span_and_of_other_programs_only():
-    before = disturbance.Reading(0, busy=100.0, steal=1.0, own=50.0)
-    after = disturbance.Reading(2_000_000_000, busy=104.0, steal=1.5, own=51.0)
+    before = disturbance.ProcessorTimes(0, busy=100.0, steal=1.0, own=50.0)
+    after = disturbance.ProcessorTimes(2_000_000_000, busy=104.0, steal=1.5, own=51.0)
     found = disturbance.between(before, after, 2.0, disturbance.Gaps(0.0))
     assert (found.other_processors, found.stolen_processors, found.stalls) == (1.5, 0.25, 0)
     unknown = disturbance.between(None, after, 2.0, disturbance.Gaps(0.0))

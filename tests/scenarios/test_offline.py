@@ -67,7 +67,7 @@ def test_what_a_quick_figure_needs_at_least_is_refused_where_it_takes_far_longer
         preflight.check_time(found, asked, offline.least(asked))
     assert str(refused.value) == (
         "preflight: a quick Offline test measures at least 3 whole batches of 32, and whole passes over the 101 prompts, which cost "
-        "different amounts: 3232 samples, about 970 s, and --load-seconds 1 allows 10 s: give --load-seconds 110"
+        "different amounts: 3232 samples, about 970 s, and --duration 1 allows 10 s: give --duration 110"
     )
     enough = job(tmp_path / "b", 32, **quick(110, count=101, equal_issue=True))
     preflight.check_time(planned(enough, 300.0), enough, offline.least(enough))

@@ -135,7 +135,7 @@ def test_a_sharded_folder_holds_what_its_single_file_would(saved):
 
 
 def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
-    flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--load-seconds", "0.5", "--json"]
+    flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
     assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
     assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "own", True)

@@ -1,4 +1,4 @@
-"""`comply` on the mock: what it runs, what it keeps, what it refuses, and that `--mode submission` runs the same by itself."""
+"""`compliance` on the mock: what it runs, what it keeps, what it refuses, and that `--mode submission` runs the same by itself."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Verdict
 from harness import cli, plan, result, run
-from harness.commands import comply
+from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
@@ -37,7 +37,7 @@ def measured_once(tmp_path_factory):
 
     def directory(model):
         if model not in found:
-            asked = request(tmp_path_factory.mktemp(model), model=model, load_seconds=0.5, options={"latency-ms": 2.0})
+            asked = request(tmp_path_factory.mktemp(model), model=model, duration=0.5, options={"latency-ms": 2.0})
             found[model] = Path(run.run(asked, Reporter(), 0).directory)
         return found[model]
 
@@ -195,7 +195,7 @@ def test_what_is_no_finished_run_is_refused(measured, tmp_path):
 
 
 def test_the_command_writes_one_document_of_checks(measured, capsys):
-    code = cli.main(["comply", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
+    code = cli.main(["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
     document = json.loads(capsys.readouterr().out)
     jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
     outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
@@ -204,7 +204,7 @@ def test_the_command_writes_one_document_of_checks(measured, capsys):
 
 
 def test_an_unknown_test_is_a_usage_error(measured, capsys):
-    assert cli.main(["comply", str(measured), "--test", "TEST05"]) == 2
+    assert cli.main(["compliance", str(measured), "--test", "TEST05"]) == 2
     assert "TEST01, TEST04, TEST06" in capsys.readouterr().err
 
 
@@ -234,7 +234,7 @@ def short_round(monkeypatch):
 
 
 def submit(out, **changes):
-    return request(out, mode="submission", load_seconds=None, options={"latency-ms": 5.0}, **changes)
+    return request(out, mode="submission", duration=None, options={"latency-ms": 5.0}, **changes)
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])

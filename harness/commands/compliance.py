@@ -1,4 +1,4 @@
-"""`./run.sh comply RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a fresh worker, with what measured it.
+"""`./run.sh compliance RUN_DIR`: MLPerf's compliance tests on a finished run directory, each in a fresh worker, with what measured it.
 
 The job is rebuilt from raw/performance/job.json, so that nothing but audit.config is different; what has changed since is refused.
 """
@@ -37,7 +37,7 @@ _QUICK = "this shows that the compliance tests run and what they find, and nothi
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     parser = Parser(
-        prog="./run.sh comply",
+        prog="./run.sh compliance",
         description="Run MLPerf's compliance tests on a finished run directory, with what measured it, and judge them.",
         allow_abbrev=False,
     )
@@ -45,13 +45,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--test", nargs="+", action="extend", default=[], metavar="TEST", help="TEST01, TEST04, TEST06; default: all that apply"
     )
-    parser.add_argument("--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
+    parser.add_argument("--force", "--again", action="store_true", help="run anew what ran well before; the earlier logs are set aside")
     add_common(parser)
     flags = parser.parse_args(arguments)
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
     terminal = output.Terminal(flags.quiet or flags.json)
     with terminal.progress:
-        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.again, terminal)
+        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, terminal)
     return checks.show(found, flags)
 
 
@@ -104,19 +104,19 @@ def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
     """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
     record, fault = files.attempt(files.json_object, directory / "record.json")
     if record is None:
-        raise UsageError(f"comply {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
+        raise UsageError(f"compliance {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
     for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status
-            raise UsageError(f"comply {near(str(directory))}: its {test} test is {how}: go on with {record.get('command')} first")
+            raise UsageError(f"compliance {near(str(directory))}: its {test} test is {how}: go on with {record.get('command')} first")
     job, fault = files.attempt(read_job, directory / "raw" / "performance" / "job.json")
     performance = read_outcome(directory / "raw" / "performance")
     if job is None or performance is None:
-        raise UsageError(f"comply {near(str(directory))}: {fault}: {_anew(record)}")
+        raise UsageError(f"compliance {near(str(directory))}: {fault}: {_anew(record)}")
     if job.log_dir.parent.parent.resolve() != directory.resolve():
         raise UsageError(
-            f"comply {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put it back there, or {_anew(record)}"
+            f"compliance {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put it back there, or {_anew(record)}"
         )
     return record, job, performance
 
@@ -129,7 +129,7 @@ def _same(directory: Path, record: dict[str, Any], job: Job, cache: Path, report
     """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is not what it was."""
     python = _interpreter(directory, record, job, cache)
     for fault in _changes(record, job, reporter):
-        raise EnvironmentFailure(f"comply {near(str(directory))}: {fault}")
+        raise EnvironmentFailure(f"compliance {near(str(directory))}: {fault}")
     return python
 
 
@@ -179,7 +179,7 @@ def _weight_files(checkpoint: Path) -> list[str]:
 def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:
     """Raises EnvironmentFailure where it is gone or holds something else."""
     told, device = record["environment"], record["cell"]["device"]
-    name, about = str(told["name"]), f"comply {near(str(directory))}: the environment {told['name']}"
+    name, about = str(told["name"]), f"compliance {near(str(directory))}: the environment {told['name']}"
     if name.endswith(_OWN):
         if not told.get("python"):
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
