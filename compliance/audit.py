@@ -45,6 +45,8 @@ def audit(directory: Path, round: str | None = None) -> Audit:
         except ValueError as e:
             return Audit(round or "", (), (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),))
         places = result_folders(directory, chosen)
+        if earlier := _earlier(directory):
+            return Audit(chosen.round, (), (earlier,))
     if not places:
         return Audit(chosen.round, (), (_no_tree(directory, chosen),))
     results: list[ResultLine] = []
@@ -173,6 +175,17 @@ def recorded_round(directory: Path) -> str | None:
     record, _ = files.attempt(files.json_object, directory / "record.json")
     round = (record or {}).get("round")
     return round if round is None or isinstance(round, str) else repr(round)
+
+
+def _earlier(directory: Path) -> Check | None:
+    """The one check of a run directory that an earlier version of the harness wrote: it says which one reads it. None: this one did."""
+    record, _ = files.attempt(files.json_object, directory / "record.json")
+    if (record or {}).get("schema") != "record-1":
+        return None
+    git = (record or {}).get("git")
+    revision = shorten(git.get("revision")) if isinstance(git, dict) else "it does not name"
+    text = "record.json is of the schema record-1, which an earlier version of the harness wrote"
+    return judge("version-of-the-record", [text], "", file="record.json", fix=f"audit it with that version, at revision {revision}")
 
 
 def _no_tree(directory: Path, chosen: rules.Rules) -> Check:

@@ -51,7 +51,7 @@ class Record:
     working_directory: str
     process_id: int
     started: str
-    schema: str = "record-1"
+    schema: str = "record-2"
 
     def after(self, versions: Mapping[str, str], trace: str | None) -> Record:
         """With what a test told: its environment's versions and, if not None, the digest of its trace."""

@@ -77,7 +77,7 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
 
 def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any], score: submission.Score) -> Result:
     figures = _figures(directory, record, outcomes["performance"])
-    disturbed, notes = _disturbed(figures["disturbance"])
+    disturbed, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
     audited = audit.audit(directory, record["round"])
     checks = audited.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
@@ -113,8 +113,11 @@ def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: b
         yield f"{record['cell']['sut']} computes no model"
 
 
-def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured."""
+def _disturbed(seen: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
+    """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured.
+
+    `processors`: that the worker may use. On many of them the same work of others weighs less.
+    """
     if not seen:
         return [], []
     serious: list[str] = []
@@ -125,12 +128,25 @@ def _disturbed(seen: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     )
     for text, share, limits in (
         (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
-        ("other programs used {:.0%} of a processor while it was measured: end them, and measure again", seen["other_processors"], _OTHERS),
-        ("the hypervisor kept {:.0%} of a processor from this machine while it was measured", seen["stolen_processors"], _STOLEN),
+        (
+            "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
+            seen["other_processors"],
+            _of_many(_OTHERS, processors),
+        ),
+        (
+            "the hypervisor kept {:.0%} of a processor from this machine while it was measured",
+            seen["stolen_processors"],
+            _of_many(_STOLEN, processors),
+        ),
     ):
         if share is not None and share >= limits[0]:
             (serious if share >= limits[1] else notes).append(text.format(share))
     return serious, notes
+
+
+def _of_many(limits: tuple[float, float], processors: int) -> tuple[float, float]:
+    """At most a fiftieth and a tenth of a large machine."""
+    return max(limits[0], processors / 50), max(limits[1], processors / 10)
 
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
@@ -172,8 +188,8 @@ def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Out
     if not samples:
         return {}
     found = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
-    if loaded:
-        found["passes"] = samples / loaded
+    if loaded and (SCENARIOS[record["cell"]["scenario"]].one_query or detail.get("effective_sample_concatenate_permutation") is True):
+        found["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
     if record["cell"]["task"] == "generate":
         found["tokens"] = performance.answered["payload_bytes"] // _TOKEN_BYTES
     return found

@@ -6,7 +6,7 @@ import errno
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -38,6 +38,14 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
     for flag, directory in (("--out", request.asked.out), ("--cache", request.asked.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
+    with ExitStack() as stack:
+        with _timed(setup, "waiting"):
+            stack.enter_context(locks.machine(reporter.say))
+        return _run_alone(request, reporter, setup, started_monotonic_ns)
+
+
+def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int) -> Result:
+    """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
         own_tokenizer = request.weights.tokenizer if request.weights else None
@@ -46,7 +54,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         )
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
-    with _timed(setup, "reference"), locks.machine(reporter.say):
+    with _timed(setup, "reference"):
         known = reference.ensure(
             request,
             weights,
@@ -68,7 +76,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
-    with rundir.opened(request.asked.out, cell, request.asked.mode) as directory, locks.machine(reporter.say):
+    with rundir.opened(request.asked.out, cell, request.asked.mode) as directory:
         return _measure(attempt, directory, reporter)
 
 

@@ -34,7 +34,9 @@ def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dic
     if ends:
         last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
     else:
-        why = "no end token: the prompts are not of the weights' own tokenizer, or the submission does not say which"
+        why = (
+            "no end token ends an answer: there is none in these prompts' tokenizer, --eos ignore was given, or the submission does not say"
+        )
         last = not_applicable(f"{test.slug}-eos", why, **where)
     return [
         whole,

@@ -149,6 +149,12 @@ def _trace(subject: Subject) -> Check:
     return judge("trace", faults, f"the recorded one, {len(subject.trace.sequence)} samples", **where)
 
 
+def _planned(subject: Subject) -> bool:
+    """Whether the worker was told how long its test is to last, as only a quick one is."""
+    limits = (subject.performance.job or {}).get("limits")
+    return isinstance(limits, dict) and bool(limits.get("planned_ms"))
+
+
 def _small_trace(subject: Subject) -> Fault | None:
     """The fault that a trace is missing although it would have been small: its size follows from the number of samples."""
     limits, issued, mode = (
@@ -159,9 +165,8 @@ def _small_trace(subject: Subject) -> Fault | None:
     if issued is None or subject.place.scenario not in limits.trace_sample_bytes:
         return None
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
-    if (
-        mode not in limits.trace_bytes or least_ms >= subject.rules.scenarios[subject.place.scenario].min_duration_ms
-    ):  # a quick run never asks for so long
+    official = least_ms >= subject.rules.scenarios[subject.place.scenario].min_duration_ms
+    if mode not in limits.trace_bytes or (official and not _planned(subject)):  # as no quick run asks for that is not planned so
         mode = "submission"
     size, most = issued * limits.trace_sample_bytes[subject.place.scenario], limits.trace_bytes[mode]
     if size * limits.trace_slack > most:

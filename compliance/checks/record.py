@@ -22,6 +22,7 @@ _UNREAD = "record.json, which it is compared with, cannot be read"
 _IDS = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
 _MADE = "put back what the run wrote, or measure again"
 _UNTOLD = ("N/A", "none")
+_TOKEN_BYTES = 4
 _HELD = {"tf32": "float32"}
 # scenario → the figure of result.json: its name, and the keys it may come from with the factor between their units. The first key that
 # is not 0 counts.
@@ -73,7 +74,11 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
         ("cell", "scenario"): subject.place.scenario,
         ("qsl", "samples"): detail.get("qsl_reported_total_count"),
         ("qsl", "performance_sample_count"): detail.get("effective_performance_sample_count"),
+        ("end_tokens",): _end_tokens(subject),
     }
+    eos = ("stop" if _end_tokens(subject) else "ignore") if subject.recorded("cell", "task") == "generate" else None
+    if subject.recorded("cell", "eos") != eos:
+        yield mismatch("cell.eos", repr(subject.recorded("cell", "eos")), repr(eos), "the worker was told")
     for keys, want in expected.items():
         if subject.recorded(*keys) is None or subject.recorded(*keys) != want:
             yield mismatch(".".join(keys), repr(subject.recorded(*keys)), repr(want), "logs and folders say")
@@ -203,6 +208,49 @@ def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
     return test.detail.number("effective_accuracy_sample_count") if test.name == "accuracy" else counts.samples(test.detail, scenario)
 
 
+def _close(stated: Any, value: float) -> bool:
+    return isinstance(stated, int | float) and math.isclose(stated, value, rel_tol=1e-6, abs_tol=1e-12)
+
+
+def _work(subject: Subject, samples: int | None, batches: int | None) -> dict[str, float]:
+    """What the figure rests on, as log and outcome make it; empty where they do not tell."""
+    size, detail = subject.recorded("cell", "batch_size"), subject.performance.detail
+    if not samples or not batches:
+        return {}
+    expected: dict[str, float] = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * size)}
+    loaded = detail.number("effective_performance_sample_count")
+    if loaded and (subject.scenario == "Offline" or detail.get("effective_sample_concatenate_permutation") is True):
+        expected["passes"] = samples / loaded
+    answered = (subject.performance.outcome or {}).get("answered")
+    payload = answered.get("payload_bytes") if isinstance(answered, dict) else None
+    if subject.recorded("cell", "task") == "generate" and type(payload) is int:
+        expected["tokens"] = payload // _TOKEN_BYTES
+    return expected
+
+
+def _unranked(result: Mapping[str, Any], subject: Subject) -> str:
+    """Why the figure may stand beside no other, as far as files show; empty: they show nothing."""
+    if subject.recorded("cell", "size") == "tiny":
+        return "size tiny shows that a cell works, and no more"
+    if subject.recorded("digests", "weights_source") == "none":
+        return "the SUT reads no weights"
+    if subject.performance.detail.get("result_validity") != "VALID":
+        return "LoadGen does not call it VALID"
+    return (
+        ""
+        if isinstance(result.get("accuracy"), dict) and not result.get("unranked")
+        else "the accuracy or a reason of its own speaks against it"
+    )
+
+
+def _end_tokens(subject: Subject) -> list[Any]:
+    """The ids at which an answer ended, as the worker was told."""
+    workload = (subject.performance.job or {}).get("workload")
+    config = workload.get("config") if isinstance(workload, dict) else None
+    found = config.get("end_tokens", []) if isinstance(config, dict) else []
+    return found if isinstance(found, list) else []
+
+
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     """Where a worker's outcome contradicts its log. One that did not end well is the business of `worker-outcomes`."""
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
@@ -281,9 +329,16 @@ def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
             yield mismatch(f"metrics.{name}", stated_value, f"{value:g}", "the log makes it")
     stated_value = result.get("measured")
     work: Mapping[str, Any] = stated_value if isinstance(stated_value, dict) else {}
-    for name, value in (("samples", samples), ("batches", batches)):
-        if value is not None and work.get(name) != value:
-            yield mismatch(f"measured.{name}", work.get(name), value, "the log makes it")
+    for name, value in _work(subject, samples, batches).items():
+        if not _close(work.get(name), value):
+            yield mismatch(f"measured.{name}", work.get(name), value, "log and outcome make it")
+    tokens = _work(subject, samples, batches).get("tokens")
+    if rate and samples and tokens is not None and not _close(metrics.get("tokens_per_second"), rate * tokens / samples):
+        yield mismatch(
+            "metrics.tokens_per_second", metrics.get("tokens_per_second"), f"{rate * tokens / samples:g}", "log and outcome make it"
+        )
+    if result.get("ranked") is True and (why := _unranked(result, subject)):
+        yield Fault(f"ranked is true, and {why}", "false", "true")
     evidence = result.get("evidence")
     seen = {
         "evidence.after": (evidence.get("after") if isinstance(evidence, dict) else None, outcome.get("evidence_after") or {}),

@@ -17,7 +17,7 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Check, judge, not_applicable
 from compliance.logs import files
-from harness import output, result
+from harness import locks, output, result
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
@@ -66,7 +66,7 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     wanted = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
     if record["mode"] == "quick":
         reporter.say(_QUICK)
-    with rundir.reopened(directory):
+    with locks.machine(reporter.say), rundir.reopened(directory):
         lacking = [name for name in wanted if again or not _done(directory, name)]
         if lacking:
             reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_run.expected_seconds(lacking, performance))}")

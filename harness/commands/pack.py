@@ -27,7 +27,7 @@ from harness.output import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
-_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options")
+_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos")
 
 
 def main(arguments: list[str]) -> int:

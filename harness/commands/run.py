@@ -132,6 +132,7 @@ def planned(request: Request, prompts: int | None, refused: str | None, no_refer
         "device": request.device,
         "benchmark": f"{request.benchmark} (mapped to {request.official})",
         "samples": request.samples if prompts is None else prompts,
+        "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,
         "weights": f"{request.size.parameters / 1e6:,.1f} M parameters, {request.size.weight_bytes(request.precision) / 1e6:,.1f} MB"

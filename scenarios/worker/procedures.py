@@ -79,23 +79,25 @@ def calibrate(
 ) -> dict[str, float]:
     """Time the scenario's own loop on synthetic samples of the inputs' shapes; a bare predict loop would be wrong by up to two times.
 
+    Where answers end at end tokens, the inputs themselves are taken: a random prompt's answer is of another length than a real one's.
     Windows grow until one lasts a tenth of calibration_seconds, then four more of that size. The first is dropped where there are others.
     """
-    synthetic = Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
-    synthetic.load(range(synthetic.count))
+    ends = bool(job.workload.config.get("end_tokens"))
+    samples_like = Qsl(job.inputs, sut.prepare) if ends else Qsl(job.synthetic, sut.prepare, start=job.warmup_rows)
+    samples_like.load(range(samples_like.count))
     beat.enter("calibrate", hang_limit_s(slowest_ns))
-    issue, _ = scenario.callbacks(sut, synthetic, respond, job)
+    issue, _ = scenario.callbacks(sut, samples_like, respond, job)
     batch = job.workload.batch_size
     # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
     samples, wanted_ns = max(2 if batch > 1 else 1, sut.in_flight) * batch, job.limits.calibration_seconds * 1e9
     # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
-    order = np.random.default_rng(0).permutation(synthetic.count)
+    order = np.random.default_rng(0).permutation(samples_like.count)
     windows: list[float] = []
     issued = 0
     began = _clock()
     deadline = _clock() + wanted_ns
     while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
-        indices = order[(issued + np.arange(samples)) % synthetic.count].tolist()
+        indices = order[(issued + np.arange(samples)) % samples_like.count].tolist()
         issued += samples
         start = _clock()
         scenario.drive(issue, indices)

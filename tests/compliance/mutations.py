@@ -224,7 +224,12 @@ def own_result(run: Path) -> dict[str, Any]:
         "loadgen": d.get("result_validity"),
         "metric": {"name": "samples_per_second", "value": rate},
         "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
-        "measured": {"samples": samples, "batches": batches},
+        "measured": {
+            "samples": samples,
+            "batches": batches,
+            "padding_fraction": 1 - samples / (batches * batch),
+            "passes": samples / d.get("effective_performance_sample_count"),
+        },
         "evidence": {"after": outcome["evidence_after"] or {}},
         "peak_host_bytes": outcome["peak_host_bytes"],
         "energy": outcome["energy"] or {},

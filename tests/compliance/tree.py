@@ -170,7 +170,7 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
     model, official = _MODEL[task]
     count = _SAMPLES[task]
     return {
-        "schema": "record-1",
+        "schema": "record-2",
         "cell": {
             "sut": "mock",
             "model": model,
@@ -184,7 +184,9 @@ def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path)
             "dataset": "synthetic",
             "weights": "seeded",
             "options": {},
+            "eos": "ignore" if task == "generate" else None,
         },
+        "end_tokens": [],
         "mode": "quick",
         "round": rules.CURRENT,
         "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
