@@ -35,7 +35,7 @@ def _flag(
     Args:
         read: the given value → the one that counts. Raises UsageError for what may not stand there.
         former: its earlier names, which still work.
-        arguments: argparse's own, such as `metavar` and `type`.
+        arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when the parser is made.
     """
     told = {"help": help, "read": read, "former": former, "arguments": arguments}
     return field(metadata=told) if default is MISSING else field(metadata=told, default=default)
@@ -93,7 +93,7 @@ class Asked:
         default=None,
     )
     device: str | None = _flag(
-        f"default: {' or '.join(accelerators())} where there is an accelerator", choices=tuple(DEVICES), default=None
+        f"default: {' or '.join(accelerators())} where there is an accelerator", choices=lambda: tuple(DEVICES), default=None
     )
     duration: float | None = _flag(
         "seconds a quick performance test is to last (default 10)", type=float, metavar="S", default=None, former=("--load-seconds",)
@@ -154,6 +154,8 @@ def add_flags(parser: Parser) -> None:
     """One argument for each field."""
     for each in _flags():
         arguments: dict[str, Any] = dict(each.metadata["arguments"])
+        if "choices" in arguments:
+            arguments["choices"] = arguments["choices"]()
         if each.default is MISSING:
             arguments |= {"action": _Once, "required": True}
         parser.add_argument(

@@ -333,6 +333,8 @@ class Rules:
         """The rules for the benchmark a folder is named for. No submitter's mapping counts here: LoadGen looks settings up by the name."""
         row = self.benchmarks.get(self.official(name, {}))
         changes = row.scenario if row else {}
+        if not changes:
+            return self
         scenarios = {name: replace(scenario, **changes.get(name, {})) for name, scenario in self.scenarios.items()}
         return replace(self, scenarios=scenarios)
 

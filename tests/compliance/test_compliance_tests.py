@@ -310,5 +310,5 @@ def test_of_a_test_too_long_to_choose_again_only_what_is_implausible_fails(
 ) -> None:
     monkeypatch.setattr(audited_answers, "MOST_SAMPLES", 10)
     assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.PASS
-    monkeypatch.setattr(sampling, "expected", lambda *_: (10**8, 0.5))
+    monkeypatch.setattr(sampling, "selection_rate", lambda *_: (10**8, 0.5))
     assert found(complied("SingleStream"))["test01-samples"].verdict is Verdict.FAIL

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compliance import audit, rules
+from compliance import audit, checklist, rules
 from compliance.checks import metadata
 from compliance.findings import check as checks
 from compliance.findings import registry, verdict
@@ -205,6 +205,11 @@ def test_every_compliance_test_of_a_round_has_its_ids(round: str) -> None:
     sampling = [name.lower() for name, rule in chosen.compliance_tests.items() if rule.sampling_target]
     wanted |= {f"{name}-{part}" for name in sampling for part in ("answers", "hash", "samples")}
     assert wanted <= set(registry.entries())
+
+
+def test_every_family_of_checks_has_the_check_that_says_it_broke_off() -> None:
+    names = {*(family.name for family in checklist.FAMILIES), "reading", "names-and-sizes"}
+    assert {f"audit-of-{name}" for name in names} == {check_id for check_id in registry.entries() if check_id.startswith("audit-of-")}
 
 
 def test_an_id_is_a_slug_and_a_name_is_of_one_check() -> None:

@@ -161,7 +161,7 @@ def test_a_walk_goes_everywhere_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_too_many_scenarios_is_a_finding(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_MOST_PLACES", 2)
+    monkeypatch.setattr(audit, "_MOST_FOLDERS", 2)
     for n in range(3):
         (runs.scenario_folder(run).parent / f"Other{n}").mkdir()
     found = whole(audit.audit(run).checks)
@@ -448,10 +448,10 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
-    monkeypatch.setattr(checklist, "FAMILIES", (checklist.Family("hostility", broken), *checklist.FAMILIES))
+    monkeypatch.setattr(checklist, "FAMILIES", (checklist.Family("evidence", broken), *checklist.FAMILIES))
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()
-    assert name == "audit of hostility" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
+    assert name == "audit-of-evidence" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1
     assert not verdict.passes(found)
 
 

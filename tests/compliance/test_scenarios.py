@@ -189,7 +189,7 @@ SERVER = {
         "accuracy-order",
     ),
     "a sample not issued in the accuracy test": (accuracy(generated_query_count=39), "accuracy-sample-set"),
-    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
+    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "test01-samples"),
     "another limit in TEST01": (compliance_log("TEST01", effective_target_latency_ns=10**9), "test01-settings"),
     "a folder of no scenario": (renamed("Interactively"), "scenario"),
 }
@@ -274,7 +274,7 @@ MULTI_STREAM = {
         in_file(f"{ACCURACY}/mlperf_log_accuracy.json", r'"qsl_idx" : (\d+)(.*\n.*"qsl_idx" : )(\d+)', r'"qsl_idx" : \3\2\1'),
         "accuracy-order",
     ),
-    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "TEST01 samples"),
+    "an answer left out of TEST01": (in_file("TEST01/accuracy/mlperf_log_accuracy.json", r"\{ [^\n]*\n", ""), "test01-samples"),
     "other queries in TEST04": (compliance_log("TEST04", requested_multi_stream_samples_per_query=4), "test04-settings"),
 }
 CHANGES = {

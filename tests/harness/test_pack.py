@@ -23,8 +23,8 @@ def shortened():
         name: test if test.tolerance is None else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
         for name, test in real.compliance_tests.items()
     }
-    own = dataclasses.replace(real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20})
-    return dataclasses.replace(real, scenarios=scenarios, benchmarks=benchmarks, compliance_tests=tests, own=own)
+    limits = dataclasses.replace(real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20})
+    return dataclasses.replace(real, scenarios=scenarios, benchmarks=benchmarks, compliance_tests=tests, project_limits=limits)
 
 
 @pytest.fixture

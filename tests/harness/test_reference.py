@@ -16,7 +16,7 @@ from tests.harness.test_run import request
 @pytest.fixture
 def made(tmp_path, monkeypatch):
     """ensure(checkpoint) with a worker that is played: `calls` counts it, `outcomes` may tell it to fail."""
-    asked = replace(request(tmp_path), cache=tmp_path)
+    asked = request(tmp_path, cache=tmp_path)
     inputs = dataset.prepare(asked.model, asked.size, 4, None, tmp_path)
     calls, outcomes = [], []
 
