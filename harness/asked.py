@@ -28,11 +28,17 @@ def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], st
 
 
 def _flag(
-    help: str, *, read: Callable[[Any], Any] | None = None, default: Any = MISSING, former: tuple[str, ...] = (), **arguments: Any
+    help: str | Callable[[], str],
+    *,
+    read: Callable[[Any], Any] | None = None,
+    default: Any = MISSING,
+    former: tuple[str, ...] = (),
+    **arguments: Any,
 ) -> Any:
     """A field that is a flag.
 
     Args:
+        help: a text, or where it names what a table holds, a function that is asked when the parser is made.
         read: the given value → the one that counts. Raises UsageError for what may not stand there.
         former: its earlier names, which still work.
         arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when the parser is made.
@@ -47,7 +53,7 @@ class Asked:
 
     sut: str = _flag("framework + backend + execution, such as keras3-jax (see list)", read=sut_name)
     scenario: str = _flag(
-        " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
+        lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
     )
     model: str = _flag("bert, gemma, mistral (see list)", read=_one_of(model_names, "--model"))
     mode: str = _flag(
@@ -64,7 +70,7 @@ class Asked:
         "float32, tf32 or bfloat16; default: the size's", read=_one_of(lambda: PRECISIONS, "--precision"), default=None
     )
     batch_size: int | None = _flag(
-        f"samples a step in {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)}; default: the size's",
+        lambda: f"samples a step in {' or '.join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)}; default: the size's",
         type=int,
         metavar="N",
         default=None,
@@ -93,7 +99,7 @@ class Asked:
         default=None,
     )
     device: str | None = _flag(
-        f"default: {' or '.join(accelerators())} where there is an accelerator", choices=lambda: tuple(DEVICES), default=None
+        lambda: f"default: {' or '.join(accelerators())} where there is an accelerator", choices=lambda: tuple(DEVICES), default=None
     )
     duration: float | None = _flag(
         "seconds a quick performance test is to last (default 10)", type=float, metavar="S", default=None, former=("--load-seconds",)
@@ -159,8 +165,12 @@ def add_flags(parser: Parser) -> None:
         if each.default is MISSING:
             arguments |= {"action": _Once, "required": True}
         parser.add_argument(
-            f"--{each.name.replace('_', '-')}", *each.metadata["former"], dest=each.name, help=each.metadata["help"], **arguments
+            f"--{each.name.replace('_', '-')}", *each.metadata["former"], dest=each.name, help=_told(each.metadata["help"]), **arguments
         )
+
+
+def _told(help: str | Callable[[], str]) -> str:
+    return help() if callable(help) else help
 
 
 def read(namespace: argparse.Namespace, command: str) -> Asked:
