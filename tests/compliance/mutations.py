@@ -219,7 +219,7 @@ def own_result(run: Path) -> dict[str, Any]:
     d = logs.read_detail(run / "raw" / "performance" / DETAIL)
     rate, samples, batch = d.get("result_samples_per_second"), d.get("generated_samples_per_query"), record["cell"]["batch_size"]
     batches = -(-samples // batch)
-    return {
+    found = {
         **{key: record[key] for key in ("cell", "mode", "round")},
         "loadgen": d.get("result_validity"),
         "metric": {"name": "samples_per_second", "value": rate},
@@ -236,6 +236,10 @@ def own_result(run: Path) -> dict[str, Any]:
         "disturbance": outcome["disturbance"] or {},
         "accuracy": {"passed": True},
     }
+    if record["cell"]["task"] == "generate":
+        found["measured"]["tokens"] = outcome["answered"]["payload_bytes"] // 4
+        found["metrics"]["tokens_per_second"] = rate * found["measured"]["tokens"] / samples
+    return found
 
 
 def result(*path: str, value: Any) -> Callable[[Path], Any]:

@@ -211,27 +211,39 @@ def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_env
         assert found.metrics["ms_per_step"] == pytest.approx(1000 * batch / found.metrics["samples_per_second"])
 
 
-def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(tmp_path, made_environment, monkeypatch):
-    """The machine was so busy while it calibrated that the SUT turned out ten times as fast."""
-    from scenarios.worker.job import Outcome
+@pytest.fixture
+def busy_at_first(monkeypatch):
+    """The machine was so busy while it calibrated that the SUT turned out twenty times as fast. → the performance jobs, as they ran."""
+    seen, original = [], loadgen_run.run
 
-    asked, seen = request(tmp_path, scenario="Offline", options={"latency-ms": 5.0}), []
-    original = loadgen_run.run
-
-    def busy_at_first(job, *rest) -> Outcome:
+    def run_one(job, *rest):
         if job.test == "performance":
             seen.append(job)
-        if len(seen) == 1 and job.test == "performance":
-            slow = {"fastest_sample_ns": 1e8, "median_sample_ns": 1e8, "slowest_batch_ns": 1e8}
-            return original(dataclasses.replace(job, calibration=slow), *rest)
+            if len(seen) == 1:
+                slow = {"fastest_sample_ns": 1e8, "median_sample_ns": 1e8, "slowest_batch_ns": 1e8}
+                return original(dataclasses.replace(job, calibration=slow), *rest)
         return original(job, *rest)
 
-    monkeypatch.setattr(loadgen_run, "run", busy_at_first)
+    monkeypatch.setattr(loadgen_run, "run", run_one)
+    return seen
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_showed(tmp_path, made_environment, busy_at_first, scenario):
     reporter = Reporter()
-    found = run.run(asked, reporter, 0)
-    assert (found.status, found.loadgen, len(seen)) == ("ok", "VALID", 2)
+    found = run.run(request(tmp_path, scenario=scenario, options={"latency-ms": 5.0}), reporter, 0)
+    assert (found.status, found.loadgen, len(busy_at_first)) == ("ok", "VALID", 2)
     assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
+
+
+def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_path, made_environment, busy_at_first):
+    asked, reporter = request(tmp_path, scenario="Offline", duration=1.0, options={"latency-ms": 20.0}), Reporter()
+    with pytest.raises(KeyboardInterrupt):
+        run.run(asked, Reporter(stop="accuracy"), 0)
+    assert len(busy_at_first) == 2
+    assert run.run(asked, reporter, 0).status == "ok"
+    assert "performance: kept from an earlier attempt" in reporter.said
 
 
 def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environment):
