@@ -212,7 +212,7 @@ def test_a_quick_run_is_of_whole_batches_and_says_of_how_many(tmp_path, made_env
 
 
 @pytest.fixture
-def busy_at_first(monkeypatch):
+def busy_at_first(monkeypatch, request):
     """The machine was so busy while it calibrated that the SUT turned out twenty times as fast. → the performance jobs, as they ran."""
     seen, original = [], loadgen_run.run
 
@@ -220,7 +220,7 @@ def busy_at_first(monkeypatch):
         if job.test == "performance":
             seen.append(job)
             if len(seen) == 1:
-                slow = {"fastest_sample_ns": 1e8, "median_sample_ns": 1e8, "slowest_batch_ns": 1e8}
+                slow = dict.fromkeys(("fastest_sample_ns", "median_sample_ns", "slowest_batch_ns"), getattr(request, "param", 1e8))
                 return original(dataclasses.replace(job, calibration=slow), *rest)
         return original(job, *rest)
 
@@ -237,8 +237,10 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
 
 
+@pytest.mark.parametrize("busy_at_first", [1e9], indirect=True)
 def test_a_test_that_was_measured_once_more_is_kept_when_the_run_goes_on(tmp_path, made_environment, busy_at_first):
-    asked, reporter = request(tmp_path, scenario="Offline", duration=1.0, options={"latency-ms": 20.0}), Reporter()
+    asked = request(tmp_path, scenario="Offline", batch_size=1, duration=1.0, options={"latency-ms": 100.0})
+    reporter = Reporter()
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     assert len(busy_at_first) == 2
