@@ -39,7 +39,7 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
     with ExitStack() as stack:
-        with _timed(setup, "waiting"):
+        with _timed(setup, "waiting"):  # the wait for the lock alone, not what follows
             stack.enter_context(locks.machine(reporter.say))
         return _run_alone(request, reporter, setup, started_monotonic_ns)
 

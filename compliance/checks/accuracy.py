@@ -51,7 +51,7 @@ def checks(subject: Subject) -> list[Check]:
         text = judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
         return [
             *made,
-            *_ends(subject, submitted, why),
+            *_checks_of_truncated(subject, submitted, why),
             text if text.verdict == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
             _score_unverified(subject, why),
             _tolerance(subject),
@@ -91,11 +91,14 @@ def checks(subject: Subject) -> list[Check]:
     ]
 
 
-def _ends(subject: Subject, submitted: Path, why: str) -> list[Check]:
-    """Order and form of a truncated log: the rows that are left still say which samples came first and last."""
+def _checks_of_truncated(subject: Subject, submitted: Path, why: str) -> list[Check]:
+    """Order and form of a truncated log: the rows that are left still say which samples came first and last.
+
+    A fault in them fails. Without one a person must ask for the whole log: `why`.
+    """
     file = subject.place.show(submitted)
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
-    rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
+    rows = logs.read_checks_of_truncated(head, tail, repeats=subject.scenario == _FILLS_UP)
     order = _order(subject, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [

@@ -86,14 +86,17 @@ class Engine:
         return product >> np.uint64(32), (product & np.uint64(_RANGE - 1)) >= (np.uint64(_RANGE) - bounds) % bounds
 
     def shuffle(self, values: list[int]) -> None:
-        """Shuffles `values` in place, as std::shuffle does: up to 65,535 values take two positions from one draw."""
+        """Shuffles `values` in place, as std::shuffle does, so that LoadGen's order of samples can be computed again.
+
+        For lists of up to 65,535 values one draw gives the positions of two neighbours.
+        """
         positions = self._positions(len(values))
         for start in range(0, len(positions), _LONGEST):  # not all as Python integers at once
             for at, other in enumerate(positions[start : start + _LONGEST].tolist(), start + 1):
                 values[at], values[other] = values[other], values[at]
 
     def _positions(self, count: int) -> np.ndarray:
-        """For the second, third, … of `count` values the position it changes places with, int64 [count - 1]; none lies behind it."""
+        """For the second, third, … of `count` values the position it changes places with, int64 [count - 1]; none is later than its own."""
         if count < 2:
             return np.empty(0, np.int64)
         if (_RANGE - 1) // count < count:

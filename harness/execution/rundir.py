@@ -110,9 +110,10 @@ def set_aside(folder: Path) -> None:
 
 
 def _same(path: Path, job: Job) -> bool:
+    """Whether the file holds this very job, so that its outcome can be kept."""
     try:
         earlier = read_job(path)
-        if job.calibration is None:  # the earlier one may have been measured again, at the rate that it showed
+        if job.calibration is None:  # a test that was over too soon was measured again with a calibration of its own
             earlier = replace(earlier, calibration=None)
         return earlier == job
     except (OSError, ValueError, KeyError, TypeError):

@@ -61,7 +61,8 @@ class StaticCaches:
     """Keys and values of fixed shape and address, one for each number of rows, used again by every call and emptied before it.
 
     `generate` would make a new cache at each call: at other addresses CUDA graphs are recorded anew. One holds the longest prompt and its
-    answer, so that all prompts share one decoding graph; a prompt bucket is one more graph.
+    answer, so that all prompts share one decoding graph; a prompt bucket is one more graph. Making one changes the model: its window, its
+    mask function and its generation config.
     """
 
     def __init__(self, model: Any, config: Mapping[str, Any]):
@@ -73,7 +74,8 @@ class StaticCaches:
                 f"prompt and answer of {self.length} tokens pass the model's sliding window of {window}, where a static cache changes its "
                 "shape as it goes on: shorten them, or take --sut native-torch-eager"
             )
-        # A window that no sequence fills is full attention; the cache of a window counts its tokens in Python, a new graph at each step.
+        # The window is never exceeded here, so that leaving it out changes no answer. With it, the library's cache for windows would count
+        # tokens in Python and make a new graph at every step.
         model.config.sliding_window = None
         model.create_masks_for_generate = _mask
         # On CUDA generate would compile its decoding steps once more, around the compiled forward.
