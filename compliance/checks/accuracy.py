@@ -98,7 +98,7 @@ def _checks_of_truncated(subject: Subject, submitted: Path, why: str) -> list[Ch
     """
     file = subject.place.show(submitted)
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
-    rows = logs.read_checks_of_truncated(head, tail, repeats=subject.scenario == _FILLS_UP)
+    rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     order = _order(subject, rows)
     told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
