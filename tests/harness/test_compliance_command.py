@@ -230,7 +230,7 @@ def short_round(monkeypatch):
     }
     short = dataclasses.replace(short, compliance_tests=loose)
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 1.5, 1 << 20))
+    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
 
 
 def submit(out, **changes):

@@ -31,7 +31,7 @@ def shortened():
 def short_round(monkeypatch):
     short = shortened()
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 1.5, 1 << 20))
+    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
 
 
 CELLS = {
