@@ -117,7 +117,7 @@ def _harness(job: Job) -> dict[str, float]:
 
 
 def _bare_us(sut: Nothing, job: Job) -> float:
-    """Of a sample: predict and to_host of the SUT that does nothing."""
+    """Microseconds a sample that predict and to_host of the SUT that does nothing take."""
     batch, calls = {"x": np.zeros((job.workload.batch_size, 1))}, 200_000
     start = time.perf_counter_ns()
     for _ in range(calls):

@@ -82,7 +82,7 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
     checks = audited.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    warnings = [*record["notes"], *([] if judged else [f"accuracy not judged: {score}"]), *notes]
+    warnings = [*record["notes"], *_measured_again(directory), *([] if judged else [f"accuracy not judged: {score}"]), *notes]
     unranked = [*_unranked(record, figures["loadgen"], cause, judged), *disturbed]
     return Result(
         **base,
@@ -97,6 +97,16 @@ def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outco
         unranked=tuple(unranked),
         warnings=tuple(warnings),
     )
+
+
+def _measured_again(directory: Path) -> Iterator[str]:
+    """That the performance test is not the first one. Only then its job has a calibration that it did not take itself."""
+    job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
+    if job and job.calibration is not None:
+        yield (
+            "the performance test was measured again: the SUT was so much faster than while calibrating that LoadGen's least duration was "
+            "not reached; the earlier test is in raw/performance.attempt-1"
+        )
 
 
 def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: bool) -> Iterator[str]:

@@ -48,8 +48,7 @@ def _up(count: int, unit: int) -> int:
 
 def least(job: Job) -> str:
     """What a quick test needs at least, in words."""
-    passes = f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
-    return f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}{passes if job.limits.equal_issue else ''}"
+    return f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}"
 
 
 def callbacks(

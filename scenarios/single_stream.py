@@ -30,8 +30,7 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
 
 def least(job: Job) -> str:
     """What a quick test needs at least, in words."""
-    passes = f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
-    return f"one query after the other{passes if job.limits.equal_issue else ''}"
+    return "one query after the other"
 
 
 def callbacks(

@@ -22,7 +22,7 @@ NO_FIRST_TOKEN = "no tokens are streamed, so LoadGen is told no first token"
 NO_TOKEN_COUNT = "no token latencies are measured, so LoadGen is told no token count"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Speed:
     """The speed of a compliance test beside the performance run's.
 
@@ -90,13 +90,17 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
         reference, value = performance.number(key), test.number(key)
         if not reference or not value or reference <= 0 or value <= 0 or rule.tolerance is None:
             continue
+        tolerance = rule.tolerance
         if metric.higher_is_better:
-            return Speed(key, reference, value, value / reference - 1, rule.tolerance, rule.only_faster, valid)
-        short = rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0)
-        tolerance = rule.tolerance_single_stream if short and rule.tolerance_single_stream is not None else rule.tolerance
-        # TEST01's script compares latencies, TEST04's their reciprocals.
-        faster = reference / value - 1 if rule.only_faster else 1 - value / reference
-        return Speed(key, reference, value, faster, tolerance, rule.only_faster, valid)
+            faster = value / reference - 1
+        else:
+            if rule.tolerance_single_stream is not None and reference <= rule.short_latency_ns.get(scenario, 0):
+                tolerance = rule.tolerance_single_stream
+            # TEST01's script compares latencies, TEST04's their reciprocals.
+            faster = reference / value - 1 if rule.only_faster else 1 - value / reference
+        return Speed(
+            key=key, reference=reference, test=value, faster=faster, tolerance=tolerance, only_faster=rule.only_faster, valid=valid
+        )
     return None
 
 

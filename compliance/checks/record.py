@@ -236,11 +236,9 @@ def _unranked(result: Mapping[str, Any], subject: Subject) -> str:
         return "the SUT reads no weights"
     if subject.performance.detail.get("result_validity") != "VALID":
         return "LoadGen does not call it VALID"
-    return (
-        ""
-        if isinstance(result.get("accuracy"), dict) and not result.get("unranked")
-        else "the accuracy or a reason of its own speaks against it"
-    )
+    if not isinstance(result.get("accuracy"), dict):
+        return "nobody judged its accuracy"
+    return "unranked names reasons against it" if result.get("unranked") else ""
 
 
 def _end_tokens(subject: Subject) -> list[Any]:
@@ -329,10 +327,11 @@ def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
             yield mismatch(f"metrics.{name}", stated_value, f"{value:g}", "the log makes it")
     stated_value = result.get("measured")
     work: Mapping[str, Any] = stated_value if isinstance(stated_value, dict) else {}
-    for name, value in _work(subject, samples, batches).items():
+    made = _work(subject, samples, batches)
+    for name, value in made.items():
         if not _close(work.get(name), value):
             yield mismatch(f"measured.{name}", work.get(name), value, "log and outcome make it")
-    tokens = _work(subject, samples, batches).get("tokens")
+    tokens = made.get("tokens")
     if rate and samples and tokens is not None and not _close(metrics.get("tokens_per_second"), rate * tokens / samples):
         yield mismatch(
             "metrics.tokens_per_second", metrics.get("tokens_per_second"), f"{rate * tokens / samples:g}", "log and outcome make it"

@@ -156,7 +156,7 @@ def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str 
         return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return _check(check_id, Verdict.FAIL, detail, file, fix, kept, left_out)
+    return _check(check_id, Verdict.FAIL, detail, file, fix, faults=kept, faults_left_out=left_out)
 
 
 def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
@@ -171,14 +171,25 @@ def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = 
         reasons: what `why` is made of, one by one.
     """
     kept, left_out = _kept(reasons, file)
-    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, kept, left_out)
+    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, faults=kept, faults_left_out=left_out)
 
 
 def _check(
     check_id: str, verdict: Verdict, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
 ) -> Check:
     entry = registry.get(check_id)
-    return Check(check_id, entry.name, verdict, detail, entry.level, entry.rules, file, fix, faults, faults_left_out)
+    return Check(
+        id=check_id,
+        name=entry.name,
+        verdict=verdict,
+        detail=detail,
+        level=entry.level,
+        rule_ids=entry.rules,
+        file=file,
+        fix=fix,
+        faults=faults,
+        faults_left_out=faults_left_out,
+    )
 
 
 def fail_or_manual(

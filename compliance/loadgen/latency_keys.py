@@ -11,7 +11,7 @@ from compliance.logs import Detail
 PERCENTILES = {"50.00": 0.5, "90.00": 0.9, "95.00": 0.95, "97.00": 0.97, "99.00": 0.99, "99.90": 0.999}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LatencyKeys:
     """The keys of one kind of latency.
 
@@ -38,41 +38,41 @@ class LatencyKeys:
 
 def _latency(limit: str, result: str) -> LatencyKeys:
     return LatencyKeys(
-        "latency",
-        "result_min_latency_ns",
-        "result_{}_percentile_latency_ns",
-        "result_max_latency_ns",
-        "result_mean_latency_ns",
-        limit,
-        result,
+        name="latency",
+        minimum="result_min_latency_ns",
+        percentile="result_{}_percentile_latency_ns",
+        maximum="result_max_latency_ns",
+        mean="result_mean_latency_ns",
+        limit=limit,
+        result=result,
     )
 
 
 SAMPLES = _latency("effective_target_latency_ns", "early_stopping_result")
 QUERIES = LatencyKeys(
-    "latency of queries",
-    "result_min_query_latency_ns",
-    "result_{}_percentile_per_query_latency_ns",
-    "result_max_query_latency_ns",
-    "result_mean_query_latency_ns",
+    name="latency of queries",
+    minimum="result_min_query_latency_ns",
+    percentile="result_{}_percentile_per_query_latency_ns",
+    maximum="result_max_query_latency_ns",
+    mean="result_mean_query_latency_ns",
 )
 FIRST_TOKENS = LatencyKeys(
-    "latency of the first token",
-    "result_first_token_min_latency_ns",
-    "result_first_token_{}_percentile_latency_ns",
-    "result_first_token_max_latency_ns",
-    "result_first_token_mean_latency_ns",
-    "requested_server_ttft_latency",
-    "early_stopping_ttft_result",
+    name="latency of the first token",
+    minimum="result_first_token_min_latency_ns",
+    percentile="result_first_token_{}_percentile_latency_ns",
+    maximum="result_first_token_max_latency_ns",
+    mean="result_first_token_mean_latency_ns",
+    limit="requested_server_ttft_latency",
+    result="early_stopping_ttft_result",
 )
 LATER_TOKENS = LatencyKeys(
-    "time of a later token",
-    "result_time_to_output_token_min",
-    "result_time_per_output_token_{}_percentile_ns",
-    "result_time_to_output_token_max",
-    "result_time_to_output_token_mean",
-    "requested_server_tpot_latency",
-    "early_stopping_tpot_result",
+    name="time of a later token",
+    minimum="result_time_to_output_token_min",
+    percentile="result_time_per_output_token_{}_percentile_ns",
+    maximum="result_time_to_output_token_max",
+    mean="result_time_to_output_token_mean",
+    limit="requested_server_tpot_latency",
+    result="early_stopping_tpot_result",
 )
 
 

@@ -59,11 +59,17 @@ def _batches(samples: int, job: Job) -> int:
 
 
 def check_time(plan: Plan, job: Job, least: str) -> None:
-    """Raises Refused if a quick test would take far longer than was asked for. `least`: what it needs at least, in words."""
+    """Raises Refused if a quick test would take far longer than was asked for.
+
+    Args:
+        least: what the scenario needs at least, in words; whole passes under equal issue are told here.
+    """
     longest_s = job.limits.longest_ms / 1e3
     if job.limits.quick and plan.seconds > longest_s:
         asked_s = job.limits.planned_ms / 1e3
         needed_s = asked_s * plan.seconds / longest_s
+        passes = f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
+        least += passes if job.limits.equal_issue else ""
         raise Refused(
             f"preflight: a quick {job.scenario} test measures at least {least}: {plan.samples} samples, about {plan.seconds:.3g} s, and "
             f"--duration {asked_s:g} allows {longest_s:g} s: give --duration {float(f'{1.1 * needed_s:.2g}'):g}"

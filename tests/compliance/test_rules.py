@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,10 @@ def test_a_line_loadgen_refuses_is_a_fault(line: str) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_user_conf_of_some_kind(text: str) -> None:
-    user_conf.parse(text).look_up("m", "S", "a")
+    conf = user_conf.parse(text)
+    found = conf.look_up("m", "S", "a")
+    assert found is None or math.isfinite(found[1])
+    assert len(conf.values) + len(conf.refused) <= len(text.splitlines())
 
 
 @pytest.mark.parametrize("schema", sorted(p.stem for p in (Path(metadata.__file__).parents[1] / "schemas").glob("*.json")))

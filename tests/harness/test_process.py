@@ -114,7 +114,7 @@ process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.exe
     _wait_for(lambda: (job.log_dir / "plan.json").exists())
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
-    _wait_for(lambda: not _alive(worker.pid))
+    assert _wait_for(lambda: not _alive(worker.pid))
 
 
 def _wait_for(condition, seconds=20):
