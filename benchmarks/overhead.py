@@ -34,6 +34,7 @@ from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.warm_up import warm_up
+from scenarios.worker.watch import Watch
 from sut.contract import Batch, Workload
 from sut.registry import load_module
 
@@ -165,11 +166,11 @@ def _loadgen(job: Job, sut: Any, qsl: Qsl, sample_ns: float = 1e3) -> int:
     """How many samples were answered."""
     from scenarios.worker import loadgen
 
-    scenario, answered = SCENARIOS[job.scenario].load(), loadgen.Answered()
-    respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), answered)
-    issue, flush = scenario.callbacks(sut, qsl, respond, job)
+    scenario, watch = SCENARIOS[job.scenario].load(), Watch(_QUERIES[job.scenario], qsl.count)
+    respond = loadgen.responder(Heartbeat(job.log_dir / "heartbeat"), watch)
+    issue, flush = scenario.callbacks(sut, qsl, respond, job, watch.start)
     _run(job, qsl, issue, flush, sample_ns)
-    return answered.samples
+    return watch.samples
 
 
 def _run(job: Job, qsl: Qsl, issue: Callable[..., None], flush: Callable[[], None], sample_ns: float = 1e3) -> None:

@@ -24,6 +24,7 @@ from compliance.checks import (
     settings,
     trace,
     validity,
+    watched,
 )
 from compliance.findings.check import Check
 from compliance.subject import Subject
@@ -92,6 +93,7 @@ FAMILIES = (
     Family("provenance", _provenance, of_logs=True),
     Family("scores", accuracy.checks),
     Family("evidence", evidence.checks),
+    Family("watched", watched.checks),
     Family("metadata", _metadata),
     Family("official", benchmark.checks, of_logs=True),
     Family("compliance-tests", compliance_tests.checks, of_logs=True),

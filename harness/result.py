@@ -33,7 +33,8 @@ _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence"),
-    "accuracy": ("accuracy-score",),
+    "accuracy": ("accuracy-score", "answers-while-measuring"),
+    "kept answers": ("fresh-inputs",),
 }
 
 

@@ -56,18 +56,18 @@ def callbacks(
 ) -> tuple[Callable[..., None], Callable[[], None]]:
     """`started`: called when the query comes in, before its first batch."""
     size, keys = job.workload.batch_size, job.answer
-    pending: deque[tuple[Sequence[int], Any]] = deque()
+    pending: deque[tuple[Sequence[int], Sequence[int], Any]] = deque()
 
     def finish() -> None:
-        ids, outputs = pending.popleft()
-        respond(ids, pack(sut.to_host(outputs), keys))
+        ids, indices, outputs = pending.popleft()
+        respond(ids, pack(sut.to_host(outputs), keys), indices)
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
         started()
         slots = qsl.slots(indices)
         for start in range(0, len(ids), size):
             batch = qsl.one(indices[start]) if size == 1 else qsl.gather(slots[start : start + size], size)
-            pending.append((ids[start : start + size], sut.predict(batch)))
+            pending.append((ids[start : start + size], indices[start : start + size], sut.predict(batch)))
             if len(pending) >= sut.in_flight:
                 finish()
         while pending:

@@ -40,7 +40,7 @@ def callbacks(
     keys = job.answer
 
     def issue(ids: Sequence[int], indices: Sequence[int]) -> None:
-        respond(ids, pack(sut.to_host(sut.predict(qsl.one(indices[0]))), keys))
+        respond(ids, pack(sut.to_host(sut.predict(qsl.one(indices[0]))), keys), indices)
 
     return issue, lambda: None
 

@@ -247,6 +247,7 @@ class ProjectLimits:
         trace_bytes: mode → the size above which no trace is written.
         trace_slack: the factor by which a trace may be larger than foreseen.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
+        fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
         tolerance: score → precision → limits.
     """
 
@@ -255,6 +256,7 @@ class ProjectLimits:
     trace_bytes: Mapping[str, int]
     trace_slack: float
     outcome_slack: Mapping[str, float]
+    fresh_slower: float
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 
 

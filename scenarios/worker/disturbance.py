@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 _STAT = Path("/proc/stat")
 # Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal. Guests count as user.
 _BUSY, _STEAL = (0, 1, 2, 5, 6), 7
@@ -27,37 +29,6 @@ class ProcessorTimes:
     own: float
 
 
-@dataclass
-class Gaps:
-    """Stand-stills between the answers of one test, found as they come in: 0.1 µs a batch.
-
-    Attributes:
-        usual_ns: the slowest batch of the calibration.
-        last_ns: when the last answer came; 0: none yet.
-        count, total_ns, longest_ns: of the stand-stills; their sum is without `usual_ns` of each.
-    """
-
-    usual_ns: float
-    last_ns: int = 0
-    count: int = 0
-    total_ns: float = 0.0
-    longest_ns: int = 0
-
-    def __post_init__(self) -> None:
-        self.limit_ns = max(_TIMES_SLOWEST * self.usual_ns, _LEAST_NS)
-
-    def start(self) -> None:
-        """The first batch begins now."""
-        self.last_ns = time.perf_counter_ns()
-
-    def add(self, gap_ns: int) -> None:
-        """`gap_ns` is longer than `limit_ns`."""
-        if self.last_ns:
-            self.count += 1
-            self.total_ns += gap_ns - self.usual_ns
-            self.longest_ns = max(self.longest_ns, gap_ns)
-
-
 @dataclass(frozen=True)
 class Disturbance:
     """What disturbed one LoadGen test.
@@ -66,7 +37,8 @@ class Disturbance:
         seconds: how long it was watched.
         other_processors, stolen_processors: processors, on average, that other programs used and that the hypervisor kept; None: the
             system does not tell.
-        stalls, stalled_seconds, longest_stall_seconds: stand-stills, see `Gaps`.
+        stalls, stalled_seconds, longest_stall_seconds: times in which no answer came, far longer than the slowest batch while
+            calibrating; their sum is without the time of such a batch each.
     """
 
     seconds: float
@@ -96,11 +68,20 @@ def read() -> ProcessorTimes | None:
     )
 
 
-def between(before: ProcessorTimes | None, after: ProcessorTimes | None, seconds: float, gaps: Gaps) -> Disturbance:
-    """What happened from one reading to the other."""
+def between(
+    before: ProcessorTimes | None, after: ProcessorTimes | None, seconds: float, gaps_ns: np.ndarray, slowest_ns: float
+) -> Disturbance:
+    """What happened from one reading to the other.
+
+    Args:
+        gaps_ns: between the answers of one batch and of the next, int64 [n].
+        slowest_ns: the slowest batch of the calibration.
+    """
     others = stolen = None
     if before and after:
         span = (after.at_ns - before.at_ns) / 1e9
         others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
         stolen = (after.steal - before.steal) / span
-    return Disturbance(seconds, others, stolen, gaps.count, gaps.total_ns / 1e9, gaps.longest_ns / 1e9)
+    stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
+    stalled_ns = float(stalls.sum()) - len(stalls) * slowest_ns
+    return Disturbance(seconds, others, stolen, len(stalls), stalled_ns / 1e9, float(stalls.max(initial=0)) / 1e9)

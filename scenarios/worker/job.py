@@ -57,6 +57,7 @@ class Job:
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
+        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made.
         audit: what the worker writes there for a compliance test; empty: no file.
         calibration: the performance test's, for the tests after it: the same user.conf, no second calibration.
         made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
@@ -81,6 +82,7 @@ class Job:
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = "loadgen"
+    fresh: Path | None = None
 
     @property
     def audit_config(self) -> Path:
@@ -95,6 +97,7 @@ class Outcome:
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
     monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
     of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it.
+    `kept_sha256`: of answers.npz (`Watch.write`). `fresh`: what `fresh_inputs.compare` gives.
     """
 
     status: str
@@ -112,6 +115,8 @@ class Outcome:
     peak_host_bytes: int = 0
     energy: Mapping[str, Any] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
+    kept_sha256: str = ""
+    fresh: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -136,7 +141,7 @@ def read_job(path: Path) -> Job:
     workload = d.pop("workload")
     workload["checkpoint"] = Path(workload["checkpoint"])
     d.pop("audit_config", None)  # of an older job
-    for key in ("inputs", "synthetic", "log_dir", "reference"):
-        d[key] = d[key] and Path(d[key])
+    for key in ("inputs", "synthetic", "log_dir", "reference", "fresh"):
+        d[key] = d.get(key) and Path(d[key])
     d["answer"] = tuple(d["answer"])
     return Job(workload=Workload(**workload), limits=Limits(**d.pop("limits")), **d)

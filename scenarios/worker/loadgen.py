@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import addressof, c_char
-from dataclasses import dataclass
 from itertools import repeat
 from time import perf_counter_ns
 
@@ -12,33 +11,24 @@ import mlperf_loadgen as lg
 import numpy as np
 
 from scenarios.worker.answers import Payload
-from scenarios.worker.disturbance import Gaps
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
 from scenarios.worker.job import ACCURACY, Job
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.watch import Watch
 
 
-@dataclass
-class Answered:
-    """What one test handed to LoadGen."""
+def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable[[Sequence[int], Payload, Sequence[int]], None]:
+    """(ids, payload, indices of the samples) → completes each sample of a batch once, in one call.
 
-    samples: int = 0
-    payload_bytes: int = 0
-
-
-def responder(
-    heartbeat: Heartbeat, answered: Answered, gaps: Gaps | None = None, dry: bool = False
-) -> Callable[[Sequence[int], Payload], None]:
-    """Completes each sample of a batch once, in one call. `dry`: builds the responses and sends none (calibration).
+    `dry`: builds the responses and sends none (calibration).
 
     The time between a SUT's answer and LoadGen's clock is spent here, mostly with cold caches: every attribute looked up costs.
     """
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
-    gaps = gaps or Gaps(0.0)
-    limit_ns = gaps.limit_ns
+    append_time, append_index, append_indices = watch.times.append, watch.indices.append, watch.indices.extend
 
-    def complete(ids: Sequence[int], payload: Payload) -> None:
+    def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
         rows, lengths = payload
         count, given = len(ids), len(rows)
         stride = rows.nbytes // given if given else 0
@@ -52,17 +42,18 @@ def responder(
         if count == 1:  # what SingleStream and batches of one would otherwise pay twice
             sent = stride if lengths is None else lengths[0]
             send([response(ids[0], start, sent)])
+            append_index(indices[0])
         else:
             sent = count * stride if lengths is None else sum(lengths[:count])
             sizes = repeat(stride) if lengths is None else lengths
             send(list(map(response, ids, range(start, start + count * stride, stride), sizes)))
-        answered.payload_bytes += sent
-        answered.samples += count
+            append_indices(indices)
+        append_time(perf_counter_ns())
         cells[COMPLETED] += count
-        now_ns = perf_counter_ns()
-        if now_ns - gaps.last_ns > limit_ns:
-            gaps.add(now_ns - gaps.last_ns)
-        gaps.last_ns = now_ns
+        if watch.next_kept < watch.samples + count:
+            watch.keep(rows, lengths, indices)
+        watch.payload_bytes += sent
+        watch.samples += count
 
     return complete
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from scenarios.table import SCENARIOS
-from scenarios.worker import counters, disturbance, preflight, reference, teacher_forcing
+from scenarios.worker import counters, disturbance, fresh_inputs, preflight, reference, teacher_forcing
 from scenarios.worker import job as jobs
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.job import ACCURACY, PERFORMANCE, Job
 from scenarios.worker.qsl import Qsl
+from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
@@ -39,15 +40,15 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
     scenario = SCENARIOS[job.scenario].load()
     qsl = Qsl(job.inputs, sut.prepare)
-    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, loadgen.Answered(), dry=True), beat, slowest_ns)
+    calibration = job.calibration or calibrate(job, sut, scenario, loadgen.responder(beat, Watch(), dry=True), beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
     jobs.write_json(job.log_dir / "plan.json", plan)
     if job.test == PERFORMANCE:
         preflight.check_time(plan, job, scenario.least(job))
     preflight.check_machine(plan, job.log_dir)
-    answered, gaps = loadgen.Answered(), disturbance.Gaps(calibration["slowest_batch_ns"])
-    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, answered, gaps), job, gaps.start)
+    watch = Watch(plan.samples if job.test == PERFORMANCE else 0, job.limits.performance_sample_count)
+    issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, watch), job, watch.start)
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     before = sut.evidence()
@@ -56,9 +57,16 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
-    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, gaps)
+    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, watch.gaps_ns(), calibration["slowest_batch_ns"])
     energy = counters.between(counted, counters.read(job.workload.device))
+    if qsl.changed:
+        raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
     after = sut.evidence()
+    watched: dict[str, Any] = {}
+    if job.test == PERFORMANCE:
+        watched["kept_sha256"] = watch.write(job.log_dir / "answers.npz", qsl.count)
+        if job.fresh is not None:
+            watched["fresh"] = fresh_inputs.compare(job, sut, qsl, beat)
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
     return {
@@ -66,11 +74,12 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "plan": dataclasses.asdict(plan),
         "test_start_ns": monotonic_ns,
         "test_ns": test_ns,
-        "answered": dataclasses.asdict(answered),
+        "answered": {"samples": watch.samples, "payload_bytes": watch.payload_bytes},
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": dataclasses.asdict(disturbed),
+        **watched,
     }
 
 

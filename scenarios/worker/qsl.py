@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from scenarios.worker import prepared_inputs
 from sut.contract import Batch
 
 
@@ -22,17 +24,27 @@ class Qsl:
         self.slot = np.full(self.count, -1)
         self.loaded: dict[str, np.ndarray] = {}
         self.singles: dict[int, Batch] = {}
+        self.changed: list[str] = []
+        self._digests: dict[str, str] = {}
 
     def load(self, indices: Sequence[int]) -> None:
-        """LoadGen's callback: prepare these rows. Not timed."""
+        """LoadGen's callback: prepare these rows. Not timed.
+
+        Raises ValueError where `prepare` did more than it may. What it returned is read-only from here on.
+        """
         rows = np.asarray(indices)
-        self.loaded = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v[rows] for k, v in self.arrays.items()}).items()}
+        given = {k: v[rows] for k, v in self.arrays.items()}
+        prepared = {k: np.ascontiguousarray(v) for k, v in self.prepare({k: v.copy() for k, v in given.items()}).items()}
+        prepared_inputs.check(given, prepared)
+        self.loaded = {k: _read_only(v) for k, v in prepared.items()}
+        self._digests = _digests(self.loaded)
         self.slot[rows] = np.arange(len(rows))
         # Views, made before the clock: making one takes as long as all that LoadGen does for a query.
         self.singles = {int(i): {k: v[s : s + 1] for k, v in self.loaded.items()} for s, i in enumerate(indices)}
 
     def unload(self, indices: Sequence[int]) -> None:
-        """LoadGen's callback: forget them."""
+        """LoadGen's callback: forget them, and note in `changed` the names of arrays that are not what they were."""
+        self.changed = [k for k, digest in _digests(self.loaded).items() if digest != self._digests[k]]
         self.loaded, self.singles = {}, {}
         self.slot[np.asarray(indices)] = -1
 
@@ -57,3 +69,14 @@ class Qsl:
     def batches(self, size: int) -> list[Batch]:
         """All samples, which must be loaded, in order."""
         return [self.batch(range(start, min(start + size, self.count)), size) for start in range(0, self.count, size)]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A copy where the SUT may still hold what it returned."""
+    held = array.copy()
+    held.flags.writeable = False
+    return held
+
+
+def _digests(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    return {name: hashlib.sha256(array.data).hexdigest() for name, array in arrays.items()}

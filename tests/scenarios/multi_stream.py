@@ -36,7 +36,7 @@ def least(job):
 
 def callbacks(sut, qsl, respond, job, started=None):
     def issue(ids, indices):
-        respond(ids, pack(sut.to_host(sut.predict(qsl.batch(indices, len(ids)))), job.answer))
+        respond(ids, pack(sut.to_host(sut.predict(qsl.batch(indices, len(ids)))), job.answer), indices)
 
     return issue, lambda: None
 

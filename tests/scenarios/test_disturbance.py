@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import numpy as np
 import psutil
 import pytest
 
@@ -15,23 +16,20 @@ from tests import mock_job
 
 
 def test_gaps_far_beyond_the_slowest_batch_count_as_stand_stills():
-    gaps = disturbance.Gaps(usual_ns=10e6)
-    assert gaps.limit_ns == 30e6
-    gaps.add(50_000_000)  # nothing has been answered before: no gap
-    assert gaps.count == 0
-    gaps.start()
-    gaps.add(50_000_000)
-    gaps.add(90_000_000)
-    assert (gaps.count, gaps.total_ns, gaps.longest_ns) == (2, 120e6, 90_000_000)
-    assert disturbance.Gaps(usual_ns=1e3).limit_ns == 20_000_000
+    gaps_ns = np.array([10, 12, 50, 9, 90, 29]) * 1_000_000
+    found = disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=10e6)
+    assert (found.stalls, found.stalled_seconds, found.longest_stall_seconds) == (2, 0.12, 0.09)
+    assert disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=1e3).stalls == 3  # below 20 ms nothing is one
+    assert disturbance.between(None, None, 2.0, gaps_ns[:0], slowest_ns=1e3).stalls == 0
 
 
 def test_shares_are_of_the_span_and_of_other_programs_only():
     before = disturbance.ProcessorTimes(0, busy=100.0, steal=1.0, own=50.0)
     after = disturbance.ProcessorTimes(2_000_000_000, busy=104.0, steal=1.5, own=51.0)
-    found = disturbance.between(before, after, 2.0, disturbance.Gaps(0.0))
+    none = np.empty(0, np.int64)
+    found = disturbance.between(before, after, 2.0, none, 0.0)
     assert (found.other_processors, found.stolen_processors, found.stalls) == (1.5, 0.25, 0)
-    unknown = disturbance.between(None, after, 2.0, disturbance.Gaps(0.0))
+    unknown = disturbance.between(None, after, 2.0, none, 0.0)
     assert (unknown.other_processors, unknown.stolen_processors) == (None, None)
 
 

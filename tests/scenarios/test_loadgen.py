@@ -7,20 +7,21 @@ import pytest
 
 from scenarios.worker import answers, loadgen
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
+from scenarios.worker.watch import Watch
 
 
 @pytest.fixture
 def handed(tmp_path, monkeypatch):
     """Completes a batch and gives back (id, bytes) of each sample, as LoadGen copies them."""
-    sent, beat, answered = [], Heartbeat(tmp_path / "heartbeat"), loadgen.Answered()
+    sent, beat, watch = [], Heartbeat(tmp_path / "heartbeat"), Watch()
     monkeypatch.setattr(loadgen.lg, "QuerySampleResponse", lambda i, address, size: (i, ctypes.string_at(address, size)))
     monkeypatch.setattr(loadgen.lg, "QuerySamplesComplete", sent.extend)
-    complete = loadgen.responder(beat, answered)
+    complete = loadgen.responder(beat, watch)
 
     def batch(ids, given, keys):
         sent.clear()
-        complete(ids, answers.pack(given, keys))
-        assert answered.samples == beat.cells[COMPLETED]
+        complete(ids, answers.pack(given, keys), ids)
+        assert watch.samples == beat.cells[COMPLETED]
         return list(sent)
 
     return batch

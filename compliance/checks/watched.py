@@ -1,0 +1,116 @@
+"""What the worker kept of the performance test itself: a sample of its answers.
+
+The accuracy test says nothing of the performance test's answers, and nobody else looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from compliance import logs
+from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
+from compliance.logs import files
+from compliance.scoring import accuracy
+from compliance.subject import Subject
+
+_FIX = "mend the SUT: it must answer while it is measured as it does in the accuracy test"
+_BARE = "a submission without a run directory around it keeps none"
+_OLDER = "the run is older than this check, and kept none"
+
+
+def checks(subject: Subject) -> list[Check]:
+    """Two checks: the answers of the performance test, and the time of fresh inputs. Older runs and bare submissions kept neither."""
+    outcome = subject.performance.outcome or {}
+    if subject.place.run is None or outcome.get("status") != "ok" or "kept_sha256" not in outcome:
+        why = _BARE if subject.place.run is None else _OLDER
+        return [not_applicable(check_id, why) for check_id in ("answers-while-measuring", "fresh-inputs")]
+    return [_answers(subject, outcome["kept_sha256"]), _fresh(subject, outcome.get("fresh"))]
+
+
+def _answers(subject: Subject, sha256: Any) -> Check:
+    assert subject.place.run is not None
+    raw = subject.place.run / "raw"
+    where = {"file": "raw/performance/answers.npz", "fix": _FIX}
+    digest, fault = files.attempt(files.sha256, raw / "performance" / "answers.npz")
+    if digest != sha256:
+        text = f"its sha256 is {digest}; outcome.json has {shorten(sha256)}"
+        return judge("answers-while-measuring", [fault or text], "", **where)
+    kept, fault = files.attempt(files.arrays, raw / "performance" / "answers.npz")
+    log, log_fault = files.attempt(logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json")
+    if kept is None or log is None:
+        return judge("answers-while-measuring", [fault or log_fault], "", **where)
+    answers, fault = files.reckon(lambda: _unpack(kept))
+    if answers is None:
+        return judge("answers-while-measuring", [fault], "", **where)
+    differing = {(index, content) for index, content in answers if log.payloads.get(index) != content}
+    faults, fault = files.reckon(lambda: list(_length_faults(subject, kept["visits"], log.payloads)))
+    if faults or fault:
+        return judge("answers-while-measuring", faults or [fault], "", **where)
+    if not differing:
+        return judge("answers-while-measuring", [], f"the {len(answers)} kept are those of the accuracy test", **where)
+    if subject.no_reference:
+        why = f"{len(differing)} of {len(answers)} kept differ from the accuracy test's, and no reference says by how much"
+        return manual("answers-while-measuring", why, **where)
+    faults, fault = files.reckon(lambda: list(_score_faults(subject, log.payloads, differing)))
+    summary = f"{len(answers)} kept; {len(differing)} differ from the accuracy test's, within the tolerance"
+    return judge("answers-while-measuring", faults or ([fault] if fault else []), summary, **where)
+
+
+def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
+    """(index of the sample, its answer) of each kept answer. Raises ValueError where there is none."""
+    content, starts = kept["content"].tobytes(), kept["starts"].tolist()
+    if not len(kept["indices"]) or len(starts) != len(kept["indices"]) + 1:
+        raise ValueError("no answer was kept")
+    return [(int(i), content[a:b]) for i, a, b in zip(kept["indices"], starts[:-1], starts[1:], strict=True)]
+
+
+def _length_faults(subject: Subject, visits: np.ndarray, payloads: Mapping[int, bytes]) -> Iterator[Fault]:
+    """Where all answers of the performance test together have not the bytes that those of the accuracy test make.
+
+    Answers that end at an end token may be of other lengths in another batch: a tenth is left to them.
+    """
+    answered = (subject.performance.outcome or {})["answered"]
+    total, expected = answered["payload_bytes"], sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n)
+    slack = 0.1 if subject.recorded("end_tokens") else 0.0
+    if int(visits.sum()) != answered["samples"] or abs(total - expected) > slack * expected:
+        text = f"all answers together have {total} bytes; those of the accuracy test make {expected} for the same samples"
+        yield Fault(text, str(expected), str(total))
+
+
+def _score_faults(subject: Subject, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]) -> Iterator[Fault]:
+    """Where the accuracy test would have failed with these answers in the place of its own."""
+    assert subject.place.run is not None
+    judged: Any = subject.recorded("accuracy")
+    reference = files.arrays(subject.place.run / "reference.npz")
+    forced_path = subject.place.run / "raw" / "accuracy" / "logits.npy"
+    forced = files.array(forced_path) if forced_path.exists() else None
+    left = sorted(differing)
+    while left:  # several answers of one sample: one round each
+        one_each = dict(left)
+        left = [(index, content) for index, content in left if one_each[index] != content]
+        answers = {**payloads, **one_each}
+        score = accuracy.score(judged["score"], answers, reference, judged["tolerance"], judged["keys"], forced)
+        if not score.passed:
+            detail = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
+            text = (
+                f"{len(differing)} kept answers differ from the accuracy test's; with them {score.metric} is {score.value:.5g}, "
+                f"at most {score.threshold:g} passes ({detail})"
+            )
+            yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")
+            return
+
+
+def _fresh(subject: Subject, fresh: Any) -> Check:
+    """Whether inputs that the SUT had never met took much longer than those it had."""
+    where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
+    if not fresh:
+        return not_applicable("fresh-inputs", "answers end at end tokens, so that other inputs take another time", **where)
+    ratio, most = fresh.get("slower") if isinstance(fresh, dict) else None, subject.rules.project_limits.fresh_slower
+    if not isinstance(ratio, int | float):
+        return judge("fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where)
+    text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
+    faults = [] if ratio <= most else [Fault(f"{text}; at most {most:g}: it keeps answers", f"at most {most:g}", f"{ratio:.3g}")]
+    return judge("fresh-inputs", faults, text, **where)

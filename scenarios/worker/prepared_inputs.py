@@ -1,0 +1,48 @@
+"""Whether `prepare` only renamed, transposed, cast and padded: what else it does is work that the clock does not see.
+
+MLPerf allows no more before the clock (inference rules, "Untimed preprocessing").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sut.contract import Batch
+
+_ROWS = 8
+_RULE = "prepare may rename, transpose, cast and pad arrays; move other work into predict, where it is timed"
+
+
+def check(inputs: Batch, prepared: Batch) -> None:
+    """Raises ValueError naming the first array that is more than that; a few rows of each are looked at.
+
+    An array may be the same for all rows (positions, token types). Else each of its rows holds the values of one input's row, in any order,
+    each as often as there, but for one value that may stand there more often: the padding.
+
+    Args:
+        inputs: what `prepare` was given, [n, …] each.
+        prepared: what it returned.
+    """
+    count = len(next(iter(inputs.values())))
+    if not prepared:
+        raise ValueError(f"prepare returned no array; {_RULE}")
+    rows = np.unique(np.linspace(0, count - 1, _ROWS).astype(int))
+    for name, array in prepared.items():
+        if array.ndim == 0 or len(array) != count:
+            raise ValueError(f"prepare returned `{name}` of shape {array.shape} for {count} samples; its first axis is that of the samples")
+        picked = array[rows].reshape(len(rows), -1)
+        if (picked == picked[0]).all():
+            continue
+        if not any(all(_comes_of(row, x[at]) for row, at in zip(picked, rows, strict=True)) for x in inputs.values()):
+            raise ValueError(f"prepare computed `{name}`: its values are those of no input; {_RULE}")
+
+
+def _comes_of(row: np.ndarray, source: np.ndarray) -> bool:
+    """Whether `row`, [m], holds all values of `source`, cast, and beside them only more of one value."""
+    with np.errstate(all="ignore"):
+        cast = np.asarray(source).ravel().astype(row.dtype)
+    if len(row) < len(cast):
+        return False
+    values, inverse = np.unique(np.concatenate([cast, row]), return_inverse=True)
+    more = np.bincount(inverse[len(cast) :], minlength=len(values)) - np.bincount(inverse[: len(cast)], minlength=len(values))
+    return bool((more >= 0).all() and np.count_nonzero(more) <= 1)

@@ -1,0 +1,104 @@
+"""What a test keeps of itself while it runs: when each batch was answered, which samples it held, and a sample of the answers.
+
+Nobody else looks at the answers of a performance test: LoadGen only counts them. A SUT that gives stale or shorter answers from some batch
+on is seen here. What is kept costs less than half a microsecond a batch (benchmarks/overhead.py).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+KEPT = 256
+"""So many answers are kept: where one in a hundred is wrong, one of them is with a probability of 92 %."""
+_KEPT_BYTES = 64 << 20
+_SEED = 20261121
+
+
+@dataclass
+class Watch:
+    """Filled by LoadGen's responder, a batch at a time.
+
+    Attributes:
+        planned: samples the test is expected to issue; kept answers are spread over them. 0: none is kept.
+        one_pass: distinct samples; half of the kept answers are of the first that many.
+        samples, payload_bytes: handed to LoadGen so far.
+        times: `perf_counter_ns` after each batch; before the first one too, where the scenario called `start`.
+        indices: of the query sample library, in the order of the answers.
+        next_kept: number of the next answer to keep.
+        kept: (number, index, bytes) of each.
+    """
+
+    planned: int = 0
+    one_pass: int = 0
+    samples: int = 0
+    payload_bytes: int = 0
+    times: array[int] = field(default_factory=lambda: array("q"))
+    indices: array[int] = field(default_factory=lambda: array("q"))
+    kept: list[tuple[int, int, bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._numbers = _numbers(self.planned, self.one_pass) if self.planned else repeat(sys.maxsize)
+        self.next_kept = next(self._numbers)
+
+    def start(self) -> None:
+        """The first batch begins now."""
+        self.times.append(perf_counter_ns())
+
+    def keep(self, rows: np.ndarray, lengths: Sequence[int] | None, indices: Sequence[int]) -> None:
+        """Copy what is to be kept of a batch; `samples` is the number of its first sample."""
+        while (at := self.next_kept - self.samples) < len(indices):
+            content = rows[at].tobytes()
+            self.kept.append((self.next_kept, int(indices[at]), content if lengths is None else content[: lengths[at]]))
+            for _ in range(1 + len(content) * KEPT // _KEPT_BYTES):  # of large answers fewer
+                self.next_kept = next(self._numbers)
+
+    def write(self, path: Path, count: int) -> str:
+        """Write the kept answers and, for each of `count` samples, how often it was answered. → sha256 of the file.
+
+        The .npz holds: numbers, indices int64 [k]; content uint8, all kept answers one after the other; starts int64 [k + 1]; visits
+        int64 [count].
+        """
+        arrays: dict[str, Any] = {
+            "numbers": np.array([number for number, _, _ in self.kept], np.int64),
+            "indices": np.array([index for _, index, _ in self.kept], np.int64),
+            "content": np.frombuffer(b"".join(answer for _, _, answer in self.kept), np.uint8),
+            "starts": np.cumsum([0, *(len(answer) for _, _, answer in self.kept)]),
+            "visits": np.bincount(np.asarray(self.indices, np.int64), minlength=count),
+        }
+        with path.open("wb") as f:
+            np.savez(f, allow_pickle=False, **arrays)
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    def gaps_ns(self) -> np.ndarray:
+        """Nanoseconds between one batch's answers and the next one's, int64 [batches], or one less where no start is known."""
+        return np.diff(np.asarray(self.times, np.int64))
+
+
+def _numbers(planned: int, one_pass: int) -> Iterator[int]:
+    """The numbers of the answers to keep, ascending: one at random of each of equal stretches, half of them in the first pass.
+
+    A test longer than planned goes on with stretches of the same length, up to four times as far.
+    """
+    rng = np.random.default_rng(_SEED)
+    first = min(one_pass or planned, planned) or 1
+    begin = 0
+    for end, count in ((first, KEPT // 2), (planned, KEPT // 2)):
+        step = max(1, (end - begin) // count)
+        while begin + step <= end:
+            yield begin + int(rng.integers(step))
+            begin += step
+    step = max(1, (planned - first) // (KEPT // 2))
+    for _ in range(3 * KEPT):
+        yield begin + int(rng.integers(step))
+        begin += step
+    yield from repeat(sys.maxsize)
