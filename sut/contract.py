@@ -97,5 +97,8 @@ class Inference(Protocol):
     def synchronise(self) -> None:
         """Wait for the device: every time that is taken ends here or in `to_host`."""
 
-    def evidence(self) -> Evidence:
-        """Probe the loaded model; untimed, and compiles no new graph of the measured call."""
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """What the framework itself sees of `call`, which the harness makes of the timed one: `predict` and `to_host` of a prepared batch.
+
+        It must be made, once, under the framework's profiler. Untimed; its shape has run before, so that it compiles nothing.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "
 # CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
+_SCRIPT = "forward"  # torch names each entry into a scripted or traced method so
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
 
@@ -28,18 +30,22 @@ class Observed:
     Attributes:
         operators: aten operators, those that compiled code calls included.
         operators_outside: those outside of every call of what Inductor compiled.
-        regions: entries into what Dynamo captured, whatever its backend made of it.
+        operators_left: those of them within a forward pass: what was left out of the compiled part of the model.
+        regions: entries into what Dynamo captured, whatever its backend made of it. Of a model compiled as a whole: one a pass.
         inductor_calls: calls of what Inductor compiled.
+        script_calls: entries into TorchScript.
         passes: forward passes of the model; `generate` of n new tokens makes n.
         compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
-        product_errors: of one product made in the context of each pass's call (autocast and global switches count), see `sut.precision`.
+        product_errors: of a product made in the context of some passes (autocast and global switches count), see `sut.precision`.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none.
     """
 
     operators: int = 0
     operators_outside: int = 0
+    operators_left: int = 0
     regions: int = 0
     inductor_calls: int = 0
+    script_calls: int = 0
     passes: int = 0
     compiled_passes: int = 0
     product_errors: tuple[float, ...] = ()
@@ -56,34 +62,39 @@ def watched(call: Callable[[], Any]) -> Observed:
 
     By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
     """
+    return _read(_profiled(call), ())
+
+
+def observe(model: torch.nn.Module, call: Callable[[], Any]) -> Observed:
+    """Watch a call that is to make forward passes of `model`, the very module that the measured code calls.
+
+    It must be of a shape that ran before, or it may compile. Forward passes are counted by hooks around the model's `__call__`, which is
+    no part of a compiled forward. What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
+    """
+    errors: list[float] = []
+    with _marked(model, errors):
+        events = _profiled(call)
+    return _read(events, tuple(errors))
+
+
+def _profiled(call: Callable[[], Any]) -> list[Any]:
+    """The profiler's own events: torch's list of them takes a hundred times as long to make."""
     with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
         call()
-    return _read(profile.events(), ())
-
-
-def observe(model: torch.nn.Module, calls: Sequence[Callable[[], Any]]) -> Observed:
-    """Watch calls that the measured code makes of `model`.
-
-    Each must be of a shape that ran before, or it may compile. Forward passes are counted by hooks around the model's `__call__`, which is
-    no part of a compiled forward; a wrapper that `torch.compile(model)` made is looked through, to the model that is called.
-    """
-    watched = getattr(model, "_orig_mod", model)
-    errors: list[float] = []
-    with torch.no_grad(), _marked(watched, errors):
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
-            for call in calls:
-                call()
-    return _read(profile.events(), tuple(errors))
+    return list(profile.profiler.kineto_results.events())
 
 
 @contextmanager
 def _marked(model: torch.nn.Module, errors: list[float]) -> Iterator[None]:
-    """Each forward pass within is a range of the profile, and one product is made in its context before it."""
+    """Each forward pass within is a range of the profile. A product is made in the context of the first two and of every 16th."""
     parameter, ranges = next(model.parameters()), list[Any]()
+    count = itertools.count()
 
     def before(*_: Any) -> None:
-        with torch.profiler.record_function(_PROBE):
-            errors.append(precision.error(probe(parameter.device, parameter.dtype)))
+        number = next(count)
+        if number < 2 or number % 16 == 0:
+            with torch.profiler.record_function(_PROBE):
+                errors.append(precision.error(probe(parameter.device, parameter.dtype)))
         ranges.append(torch.profiler.record_function(_PASS))
         ranges[-1].__enter__()
 
@@ -101,38 +112,56 @@ def _marked(model: torch.nn.Module, errors: list[float]) -> Iterator[None]:
 def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
     count: Counter[str] = Counter()
     bits: Counter[int] = Counter()
-    entered, leaking, passes = set[int](), set[int](), set[int]()
-    for event in events:
-        around, within = _around(event)
-        if event.name == _PASS:
-            passes.add(id(event))
-        elif event.name.startswith(_REGION):
+    entered, leaking = set[int](), set[int]()
+    for event, within, around in _nested(events):
+        name = event.name()
+        if name == _PASS:
+            count["passes"] += 1
+        elif name.startswith(_REGION):
             count["regions"] += 1
-        elif event.name.startswith(_INDUCTOR):
+        elif name.startswith(_INDUCTOR):
             count["inductor calls"] += 1
             entered.add(within)
-        elif event.name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
+        elif name == _SCRIPT:
+            count["script calls"] += 1
+        elif name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
             count["operators"] += 1
             count["outside"] += around != _INDUCTOR
-            if event.name.startswith(_PRODUCTS):
-                known = [_BITS[dtype] for dtype in event.input_dtypes if dtype in _BITS]
+            count["left"] += around != _INDUCTOR and within > 0
+            if name.startswith(_PRODUCTS):
+                known = [_BITS[dtype] for dtype in event.dtypes() if dtype in _BITS]
                 bits.update([min(known)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
-    compiled = len((passes & entered) - leaking)
-    return Observed(count["operators"], count["outside"], count["regions"], count["inductor calls"], len(passes), compiled, errors, bits)
+    return Observed(
+        operators=count["operators"],
+        operators_outside=count["outside"],
+        operators_left=count["left"],
+        regions=count["regions"],
+        inductor_calls=count["inductor calls"],
+        script_calls=count["script calls"],
+        passes=count["passes"],
+        compiled_passes=len(entered - leaking - {0}),
+        product_errors=errors,
+        product_bits=bits,
+    )
 
 
-def _around(event: Any) -> tuple[str, int]:
-    """(what the event lies in: a call of what Inductor compiled, the probe or nothing; the id of the forward pass around it or 0)."""
-    kind, parent = "", event.cpu_parent
-    while parent is not None:
-        if parent.name == _PASS:
-            return kind, id(parent)
-        if parent.name == _PROBE or parent.name.startswith(_INDUCTOR):
-            kind = _PROBE if parent.name == _PROBE else _INDUCTOR
-        parent = parent.cpu_parent
-    return kind, 0
+def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, int, str]]:
+    """(event, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR` or nothing)."""
+    stacks: dict[int, list[tuple[int, int, str]]] = {}  # of each thread: (end, pass, what) of the ranges around the next event
+    passes = itertools.count(1)
+    for event in sorted(events, key=lambda e: (e.start_ns(), -e.duration_ns())):
+        name, end = event.name(), event.start_ns() + event.duration_ns()
+        stack = stacks.setdefault(event.start_thread_id(), [])
+        while stack and stack[-1][0] <= event.start_ns() and not (stack[-1][0] == end == event.start_ns()):
+            stack.pop()
+        _, within, around = stack[-1] if stack else (0, 0, "")
+        yield event, within, around
+        if name == _PASS:
+            stack.append((end, next(passes), ""))
+        elif name == _PROBE or name.startswith(_INDUCTOR):
+            stack.append((end, within, _PROBE if name == _PROBE else _INDUCTOR))
 
 
 def dynamo_graphs() -> int:

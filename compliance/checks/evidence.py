@@ -10,6 +10,15 @@ from compliance.rules import EvidenceRule
 from compliance.subject import LoadGenRun, Subject
 
 _FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"
+_WORDS = {
+    "regions": "entries into compiled code",
+    "operators": "operators that ran by themselves",
+    "operators_left_of_passes": "operators outside of compiled code",
+    "forward_passes": "forward passes of the model",
+    "script_calls": "entries into TorchScript",
+    "host_callbacks": "calls of Python from compiled code",
+    "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
+}
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
@@ -82,7 +91,7 @@ def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mappin
     for when, each in zip(("before", "after"), both, strict=True):
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
-        yield from _operators(rule, each, when, execution)
+        yield from _counts(rule, each, when, execution)
     yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both))
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
 
@@ -118,16 +127,20 @@ def _xla(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: 
         yield Fault(text, f"at most {most}", str(programs))
 
 
-def _operators(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
-    """Operators that ran by themselves: a switch of the framework may make a compiled function run operator by operator."""
-    detail = evidence.get("detail")
-    operators = detail.get("operators") if isinstance(detail, dict) else None
-    if rule.max_operators is None or operators is None:
+def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, execution: str) -> Iterator[Fault | str]:
+    """Counts of the watched call that the execution cannot have, such as operators that ran by themselves or parts compiled apart."""
+    counts = evidence.get("detail")
+    if not isinstance(counts, dict):
         return
-    if type(operators) is not int or not 0 <= operators <= rule.max_operators:
-        value, most = shorten(operators), rule.max_operators
-        text = f"{value} operators ran by themselves in the measured call {when} the test; {execution} has at most {most}"
-        yield Fault(text, f"at most {most}", value)
+    units = ((rule.a_batch, "batch", counts.get("batches", 1)), (rule.a_pass, "forward pass", counts.get("forward_passes")))
+    for limits, unit, number in units:
+        for name, (least, most) in limits.items():
+            if (value := counts.get(name)) is None or number == 0:
+                continue
+            if type(value) is not int or type(number) is not int or not least * number <= value <= most * number:
+                allowed = f"{least}" if least == most else f"at most {most}" if least == 0 else f"{least} or more"
+                text = f"{shorten(value)} {_WORDS[name]} in the watched call {when} the test; {execution} has {allowed} in each {unit}"
+                yield Fault(text, allowed, shorten(value))
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault | str]:

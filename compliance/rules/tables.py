@@ -137,7 +137,8 @@ class EvidenceRule:
     Attributes:
         min_compiled_share: the share of the model's forward passes in the measured call that run compiled. It must have been measured.
         min_xla_programs, max_xla_programs: the number of programs XLA compiled of the measured call.
-        max_operators: the operators that run by themselves in one measured call, to hand inputs over or to make one output of parts.
+        a_batch, a_pass: name of a count in the evidence's detail → the (least, most) of it in a batch of the watched call, or in a forward
+            pass of the model. A framework that does not count it is not asked.
         xla_programs_counted: whether a SUT must count XLA's programs; an execution without a compiler may have none to ask.
     """
 
@@ -148,7 +149,8 @@ class EvidenceRule:
     min_compiled_share: float | None = None
     min_xla_programs: int | None = None
     max_xla_programs: int | None = None
-    max_operators: int | None = None
+    a_batch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    a_pass: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     xla_programs_counted: bool = False
 
 

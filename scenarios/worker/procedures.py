@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.table import SCENARIOS
-from scenarios.worker import counters, disturbance, fresh_inputs, preflight, reference, teacher_forcing
+from scenarios.worker import counters, disturbance, evidence, fresh_inputs, preflight, reference, teacher_forcing
 from scenarios.worker import job as jobs
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -51,7 +51,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     issue, flush = scenario.callbacks(sut, qsl, loadgen.responder(beat, watch), job, watch.start)
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
-    before = sut.evidence()
+    before = evidence.take(job, sut)
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
     counted, quiet = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
@@ -61,7 +61,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     energy = counters.between(counted, counters.read(job.workload.device))
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
-    after = sut.evidence()
+    after = evidence.take(job, sut)
     watched: dict[str, Any] = {}
     if job.test == PERFORMANCE:
         watched["kept_sha256"] = watch.write(job.log_dir / "answers.npz", qsl.count)
@@ -147,7 +147,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     start = _clock()
     ends = job.workload.config.get("end_tokens", ())
     reference.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
-    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
+    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(evidence.take(job, sut))}
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:

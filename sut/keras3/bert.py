@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ class Classifier:
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
-        self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs under KerasHub's names."""
@@ -30,7 +30,6 @@ class Classifier:
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
         """→ logits [batch, classes], already on the host."""
-        self.last = batch
         return self.model.predict_on_batch(batch)
 
     def to_host(self, outputs: np.ndarray) -> Batch:
@@ -41,9 +40,9 @@ class Classifier:
         """Wait for the device."""
         runtime.synchronise(self.model)
 
-    def evidence(self) -> Evidence:
-        """Watches one more call with the last batch."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", lambda: self.predict(self.last))
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
 
 
 def load(workload: Workload) -> Classifier:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ class CausalLM:
         self.model, self.workload, self.config = model, workload, workload.config
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
-        self.last: Batch = {}  # what evidence calls the model with again
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -35,13 +35,8 @@ class CausalLM:
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
         ids = np.full(mask.shape, self.filler, np.int32)
         np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
-        self.last = {"token_ids": ids, "padding_mask": mask}
-        return self._generate(self.last), batch
-
-    def _generate(self, inputs: Batch) -> np.ndarray:
-        """The measured call. `token_ids`, `padding_mask`: [batch, prompt + new] → int32 of that shape."""
-        sequences: np.ndarray = self.model.generate(inputs, stop_token_ids=self.end_tokens or None)["token_ids"]
-        return sequences
+        inputs = {"token_ids": ids, "padding_mask": mask}
+        return self.model.generate(inputs, stop_token_ids=self.end_tokens or None)["token_ids"], batch
 
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
         """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
@@ -60,11 +55,9 @@ class CausalLM:
         """Wait for the device."""
         runtime.synchronise(self.model)
 
-    def evidence(self) -> Evidence:
-        """Watches a generation of two tokens: the same shapes, and so the same program, as the last one."""
-        mask = np.arange(self.last["token_ids"].shape[1]) < self.last["token_ids"].shape[1] - 2
-        short = {**self.last, "padding_mask": np.broadcast_to(mask, self.last["token_ids"].shape)}
-        return runtime.evidence(self.model, self.workload, "generate", lambda: self._generate(short))
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return runtime.evidence(self.model, self.workload, "generate", call)
 
 
 def load(workload: Workload) -> CausalLM:

@@ -6,7 +6,7 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ from sut.contract import Unsupported
 
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
-# Part of the name JAX gives the program of each measured call.
-_PROGRAMS = {"predict_on_batch": "predict_step", "generate": "compiled_generate_function"}
+_DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
+_CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
 # JAX's own names: its default for float32 products is tf32 on an NVIDIA GPU and bfloat16 on a TPU.
 _MATMUL = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "default"}
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "tensorfloat32": 1, "highest": 2}  # XLA's names of them, then JAX's
@@ -31,7 +31,8 @@ _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _RUN = re.compile(r"PjitFunction\((.+)\)")
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
-_products: Counter[tuple[str, str, str]] = Counter()  # (part of a program's name, dtype, precision) of each product of measured programs
+_products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
+_callbacks: Counter[str] = Counter()  # program → calls of Python from within it
 _set_for_all: list[str] = []  # the precision, once configured; what JAX's configuration shows may be that of a context
 _product = jax.jit(jnp.matmul)
 
@@ -50,11 +51,13 @@ def _dumps() -> Path:
 
 def _read_dumps(folder: Path) -> None:
     """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
-    for program in _PROGRAMS.values():
-        for path in folder.glob(f"*_{program}_*"):
-            for told, *operands in _DOT.findall(path.read_text()):
-                told_least = min(_PRECISION.findall(told), key=_RANK.__getitem__, default="DEFAULT")
-                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), told_least] += 1
+    for path in folder.glob("*"):
+        if named := _DUMP.fullmatch(path.name):
+            text, program = path.read_text(), named[1]
+            _callbacks[program] += len(_CALLBACK.findall(text))
+            for attributes, *operands in _DOT.findall(text):
+                lowest = min(_PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT")
+                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest] += 1
     shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
 
 
@@ -75,6 +78,7 @@ def configure(device: str, wanted: str) -> None:
     _set_for_all[:] = [_MATMUL[wanted]]
     _compilations.clear()
     _products.clear()
+    _callbacks.clear()
     # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's own a CPU's bfloat16 ones are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
     jax.config.update("jax_dump_ir_modes", "stablehlo")
@@ -107,31 +111,34 @@ def product(dtype: str) -> np.ndarray:
     return np.asarray(_product(a, b)).astype(np.float32)
 
 
-def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs` and `xla_programs`: compilations of the measured call, one for each shape, as long as one more call really enters the
-    program. `operators`: other programs that this call runs; one that is run eagerly, or with JAX's jit disabled, is made of them.
+def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+    """What JAX sees of the call; the model's programs are those that hold matrix products.
+
+    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often it
+    enters them; a model that is compiled as a whole is one region a batch. `operators`: other programs that it runs; a call that is run
+    eagerly, or with JAX's jit disabled, is made of them. `host_callbacks`: calls of Python from within the programs.
     """
-    run = _run(model, again)
-    program, entered = _PROGRAMS[call], sum(n for name, n in run.items() if _PROGRAMS[call] in name)
-    programs = {name: n for name, n in sorted(_compilations.items()) if program in name}
-    count = sum(programs.values()) if entered else 0
+    run = _run(model, call)
+    programs = {name for name, _, _ in _products} & set(run)
+    compiled = {name: _compilations[f"jit({name})"] for name in sorted(programs)}
     return {
-        "graphs": count,
-        "xla_programs": count,
-        "programs": programs,
-        "programs_run": entered,
-        "operators": sum(n for name, n in run.items() if program not in name and name != _HANDED_OVER),
+        "graphs": sum(compiled.values()),
+        "xla_programs": sum(compiled.values()),
+        "programs": compiled,
+        "regions": sum(run[name] for name in programs),
+        "operators": sum(n for name, n in run.items() if name not in programs and name != _HANDED_OVER),
         "compilations": sum(_compilations.values()),
-        **_precisions(program),
+        "host_callbacks": sum(_callbacks[name] for name in run),
+        **_precisions(programs),
     }
 
 
-def _run(model: Any, again: Callable[[], Any]) -> Counter[str]:
-    """Names of the programs one more call runs, as JAX's profiler sees them; of JAX's own events, which are the same on every device."""
+def _run(model: Any, call: Callable[[], Any]) -> Counter[str]:
+    """Names of the programs the call runs, as JAX's profiler sees them; of JAX's own events, which are the same on every device."""
     options = _profiler.ProfileOptions()
     options.host_tracer_level, options.python_tracer_level, options.raise_error_on_start_failure = 1, 0, True
     session = _profiler.ProfilerSession(options)
-    again()
+    call()
     synchronise(model)
     return Counter(_entered(session.stop_and_get_profile_data()))
 
@@ -147,15 +154,17 @@ def _entered(trace: Any) -> Iterator[str]:
                 yield found[1]
 
 
-def _precisions(program: str) -> dict[str, Any]:
-    """Bits of the operands of the program's products → how many there are, of all its compilations; a loop's body counts once. One that
+def _precisions(programs: Set[str]) -> dict[str, Any]:
+    """Bits of the operands of the programs' products → how many there are, of all compilations; a loop's body counts once. One that
     is told a lower precision than `configure` set for all counts as the bits XLA may leave of it."""
-    products = {(dtype, told): n for (name, dtype, told), n in _products.items() if name == program}
+    products: Counter[tuple[str, str]] = Counter()
+    for (name, dtype, told), n in _products.items():
+        products[dtype, told] += n * (name in programs)
     bits: Counter[str] = Counter()
-    for (dtype, told), n in products.items():
+    for (dtype, told), n in (+products).items():
         lower = _bits(dtype) == 32 and _RANK[told] < _RANK[_set_for_all[0]]
         bits[str({"HIGH": 19, "DEFAULT": 16}[told] if lower else _bits(dtype))] += n
-    return {"product_bits": dict(sorted(bits.items())), "products": {" ".join(k): n for k, n in sorted(products.items())}}
+    return {"product_bits": dict(sorted(bits.items())), "products": {" ".join(k): n for k, n in sorted((+products).items())}}
 
 
 def peak_device_bytes(device: str) -> int | None:

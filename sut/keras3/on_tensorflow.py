@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context as tf_context  # the list of all traced functions has no public name
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession  # the public one writes its trace to files
 
 from sut import precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla", "graph")
-# Where Keras and KerasHub keep the tf.function of each measured call.
-_FUNCTIONS = {"predict_on_batch": "predict_function", "generate": "generate_function"}
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 # TensorFlow names a traced function so. What else is run from Python is a single operator; constants are arguments that are handed over.
-_FUNCTION_RUN = re.compile(rb"EagerLocalExecute: __inference_")
-_OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity)")
+_FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_\w*_\d+)")
+_OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
 _XLA_RUN = re.compile(rb"[CG]puExecutable::ExecuteAsyncOnStream")
+_CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
+_CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
+_functions_run: set[str] = set()  # with products, in all watched calls of this process
 
 
 def configure(device: str, wanted: str) -> None:
@@ -47,52 +50,86 @@ def product(dtype: str) -> np.ndarray:
     return tf.cast(a @ b, "float32").numpy()
 
 
-def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs`: traces of the measured call's tf.function, as long as one more call really enters it. `xla_programs`: those of them that
-    TensorFlow's runtime must hand to XLA as a whole: it runs such a function no other way, and fails if XLA cannot.
+def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+    """What TensorFlow sees of the call; the model's functions are those that hold matrix products.
+
+    `graphs`: traced functions of the model, one for each shape, as long as the call enters one. `xla_programs`: those of them that
+    TensorFlow's runtime must hand to XLA as a whole: it runs such a function no other way, and fails if XLA cannot. `regions`: how often
+    the call enters one; a model that is traced as a whole is one region a batch. `xla_clusters_run`: parts of a graph that TensorFlow
+    gave to XLA by itself. `host_callbacks`: calls of Python from within the functions.
 
     Executions of XLA programs alone would not tell: some of Keras' operators (`ops.slice_update`) are small XLA programs in a graph, too.
     """
-    function = getattr(model, _FUNCTIONS[call])
-    traces = list(_traces(function))
     session = ProfilerSession()
     session.start("", _TRACE)
-    again()
+    call()
     synchronise(model)
     trace = session.stop()
-    entered = len(_FUNCTION_RUN.findall(trace))
+    entered = Counter(name.decode() for name in _FUNCTION_RUN.findall(trace))
+    functions = _functions()
+    # A function that is gone was made for this call alone: it counts as one of the model's.
+    run = {name: n for name, n in entered.items() if name not in functions or functions[name].product_bits}
+    _functions_run.update(run)
+    product_bits = sum((f.product_bits for f in functions.values()), Counter[int]()) if run else Counter[int]()
+    traced = {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
     return {
-        "graphs": len(traces) if entered else 0,
-        "xla_programs": sum(_compiled_whole(each) for each in traces) if entered else 0,
-        "functions_run": entered,
+        "graphs": len(traced),
+        "xla_programs": sum(name in functions and functions[name].whole for name in traced),
+        "regions": sum(run.values()),
         "operators": len(_OPERATOR_RUN.findall(trace)),
         "xla_programs_run": len(_XLA_RUN.findall(trace)),
-        "product_bits": _product_bits(traces),
+        "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
+        "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
+        "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
     }
 
 
-def _traces(function: Any) -> Iterator[Any]:
-    """The concrete functions of a tf.function; a function that is not one (Keras' run_eagerly) has none."""
-    if hasattr(function, "experimental_get_tracing_count") and function.experimental_get_tracing_count():
-        yield from function._list_all_concrete_functions()
+@dataclass(frozen=True)
+class _Function:
+    """A traced function, with all that it calls.
+
+    Attributes:
+        product_bits: bits of the operands of its matrix products → how many there are; a loop's body counts once.
+        callbacks: operators that call Python.
+        whole: whether it, or one it wraps (Keras' predict does), carries the runtime's order to compile it.
+    """
+
+    product_bits: Counter[int]
+    callbacks: int
+    whole: bool
 
 
-def _compiled_whole(trace: Any) -> bool:
-    """Whether the function, or the one it wraps (Keras' predict does), carries the runtime's order to compile it."""
-    inner = trace.graph.as_graph_def().library.function
-    return any(f.attr["_XlaMustCompile"].b for f in (trace.function_def, *inner))
+def _functions() -> dict[str, _Function]:
+    """The functions of this process that no other one calls."""
+    known = tf_context.context()
+    definitions = {name: known.get_function_def(name) for name in known.list_function_names() if not name.startswith("__wrapped__")}
+    calls = {name: {child for node in d.node_def for child in _called(node)} for name, d in definitions.items()}
+    inner = set().union(*calls.values())
+    return {name: _summary(name, definitions, calls) for name in definitions if name.startswith("__inference_") and name not in inner}
 
 
-def _product_bits(traces: list[Any]) -> dict[str, int]:
-    """Bits of the operands of the traces' matrix products → how many products there are; a loop's body counts once."""
-    bits: Counter[str] = Counter()
-    for trace in traces:
-        graph = trace.graph.as_graph_def()
-        for node in (*graph.node, *(node for f in graph.library.function for node in f.node_def)):
+def _called(node: Any) -> Iterator[str]:
+    for attribute in node.attr.values():
+        if attribute.HasField("func"):
+            yield attribute.func.name
+        yield from (each.name for each in attribute.list.func)
+
+
+def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[str]]) -> _Function:
+    bits: Counter[int] = Counter()
+    callbacks, whole, left, done = 0, False, [name], set[str]()
+    while left:
+        if (each := left.pop()) in done or each not in definitions:
+            continue
+        done.add(each)
+        left += calls[each]
+        whole |= definitions[each].attr["_XlaMustCompile"].b
+        for node in definitions[each].node_def:
+            callbacks += node.op in _CALLBACKS
             if node.op in _PRODUCTS:
-                bits[str(8 * tf.dtypes.as_dtype(node.attr["T"].type).size)] += 1
-    return dict(sorted(bits.items()))
+                bits[8 * tf.dtypes.as_dtype(node.attr["T"].type).size] += 1
+    return _Function(bits, callbacks, whole)
 
 
 def peak_device_bytes(device: str) -> int | None:

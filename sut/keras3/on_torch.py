@@ -38,14 +38,15 @@ def product(dtype: str) -> np.ndarray:
     return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
 
 
-def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
-    """`graphs`: that Dynamo captured in this process; the rest of one more call, as the profiler sees it: `operators` run one by one,
-    and the bits of the inputs of its matrix products."""
-    seen = torch_profile.watched(again)
+def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
+    """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees it: `operators` run one by one, entries
+    into compiled regions and TorchScript, and the bits of the inputs of its matrix products."""
+    seen = torch_profile.watched(call)
     return {
         "graphs": torch_profile.dynamo_graphs(),
         "operators": seen.operators,
-        "compiled_regions": seen.regions,
+        "regions": seen.regions,
+        "script_calls": seen.script_calls,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

@@ -47,15 +47,15 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]) -> Evidence:
-    """What ran, of the model's method `call`; `again` calls it once more with a shape it has seen, to be watched.
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
+    """What `call` runs. `name`: the model's method that it is to reach, for the reader.
 
     Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
     call's own products differ, or where one of these is narrower.
     """
     held, computed = _dtypes(model)
     product_error = precision.error(backend.product(held[0]))
-    seen = backend.watch(model, call, again)
+    seen = backend.watch(model, call)
     same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[held[0]])
     return Evidence(
         graphs=seen.pop("graphs"),
@@ -63,7 +63,7 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
         precision=precision.classify(product_error) if same else "mixed",
         peak_device_bytes=backend.peak_device_bytes(workload.device),
         detail={
-            "call": f"{type(model).__name__}.{call}",
+            "call": f"{type(model).__name__}.{name}",
             "jit_compile": bool(model.jit_compile),
             **seen,
             "parameter_dtypes": held,

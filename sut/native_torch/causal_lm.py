@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class CausalLM:
         model.generation_config.update(eos_token_id=None, pad_token_id=0, do_sample=False)
         self.caches = compiled.StaticCaches(model, workload.config) if workload.execution == "compile" else None
         self.end_tokens = list(workload.config.get("end_tokens", ()))
-        self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran: evidence compiles no other
+        self.shapes: set[tuple[int, ...]] = set()  # of prompts that ran, for `logits`
 
     def prepare(self, inputs: Batch) -> Batch:
         """The ids as int64, which torch's embedding takes without another copy."""
@@ -92,12 +92,9 @@ class CausalLM:
         """Wait for the device."""
         execution.synchronise(self.workload)
 
-    def evidence(self) -> Evidence:
-        """Watches three tokens at most for each prompt shape: a prefill and two decoding steps, which are all the graphs there are."""
-        new = min(3, self.workload.config["new_token_buckets"][-1])
-        shapes = sorted(self.shapes) if self.workload.execution == "compile" else [(1, 4)]
-        calls = [partial(self._generate, np.ones(shape, np.int64), np.ones(shape, np.int64), new) for shape in shapes]
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", calls)
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `execution.evidence`."""
+        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", call)
 
 
 def load(workload: Workload) -> CausalLM:

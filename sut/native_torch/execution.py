@@ -51,25 +51,27 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
-def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Sequence[Callable[[], Any]]) -> Evidence:
-    """`calls`: the measured call itself, small, of shapes that ran before. None: nothing is known of the share that ran compiled."""
+def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
+    """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, calls)
+    seen = torch_profile.observe(model, call)
     product_error = precision.error(torch_profile.probe(workload.device, next(model.parameters()).dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + scripted,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
-        compiled_share=seen.compiled_share if calls else None,
+        compiled_share=seen.compiled_share,
         peak_device_bytes=torch_profile.peak_device_bytes(workload.device),
         detail={
-            "call": call,
+            "call": name,
             "operators": seen.operators,
             "operators_outside_inductor": seen.operators_outside,
-            "compiled_regions": seen.regions,
+            "operators_left_of_passes": seen.operators_left,
+            "script_calls": seen.script_calls,
+            "regions": seen.regions,
             "inductor_calls": seen.inductor_calls,
             "forward_passes": seen.passes,
             "dynamo_graphs": graphs,

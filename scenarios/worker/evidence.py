@@ -1,0 +1,33 @@
+"""Takes a SUT's evidence of the timed call itself: the SUT does not choose what is watched."""
+
+from __future__ import annotations
+
+from scenarios.worker.job import Job
+from scenarios.worker.qsl import Qsl
+from sut.contract import Evidence, Inference
+
+
+def take(job: Job, sut: Inference) -> Evidence:
+    """What the framework sees of `predict` and `to_host` of two batches: one of the smallest shape and one of the largest, if they differ.
+
+    The values are synthetic and the shapes have run in the warm-up. Raises ValueError where the SUT did not make the call.
+    """
+    synthetic = Qsl(job.synthetic, sut.prepare)
+    rows = sorted({0, job.warmup_rows - 1})  # the warm-up rows ascend
+    synthetic.load(rows)
+    batches = [synthetic.batch([row], job.workload.batch_size) for row in rows]
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        for batch in batches:
+            sut.to_host(sut.predict(batch))
+        sut.synchronise()
+        calls += 1
+
+    evidence = sut.evidence(call)
+    if calls != 1:
+        raise ValueError(
+            f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"
+        )
+    return evidence
