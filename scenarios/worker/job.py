@@ -94,7 +94,7 @@ class Outcome:
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
     monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it.
+    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it. `answers`: see `answers.describe`.
     """
 
     status: str
@@ -113,6 +113,7 @@ class Outcome:
     energy: Mapping[str, Any] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_json(path: Path, value: Any) -> None:
