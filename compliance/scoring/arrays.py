@@ -50,14 +50,14 @@ def _share(distance: float, allowed: float) -> float:
     return distance / allowed
 
 
-def _agreement(found: np.ndarray, expected: np.ndarray) -> float:
+def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
     """Of one sample: the intersection over union of masks, the largest difference of floats, or the number of equal integers."""
     if expected.dtype == bool:
-        union = int((found | expected).sum())
-        return int((found & expected).sum()) / union if union else 1.0
+        union = int((answer | expected).sum())
+        return int((answer & expected).sum()) / union if union else 1.0
     if expected.dtype.kind == "f":
-        return float(np.abs(found.astype(np.float64) - expected.astype(np.float64)).max())
-    return float((found == expected).sum())
+        return float(np.abs(answer.astype(np.float64) - expected.astype(np.float64)).max())
+    return float((answer == expected).sum())
 
 
 def _metrics(key: str, agreement: np.ndarray, expected: np.ndarray) -> Iterator[tuple[str, float, int]]:

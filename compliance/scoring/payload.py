@@ -1,4 +1,4 @@
-"""The bytes of one sample's answer → arrays. `scenarios.worker.answers` packs them; a test holds the two together.
+"""The bytes of one sample's answer → arrays. `scenarios/worker/answers.py` packs them; a test holds the two together.
 
 The layout: the arrays one after the other in the order of the answer's keys, each C-contiguous in the machine's byte order. A boolean
 array is bit-packed: eight values a byte, the first in the highest bit, its last byte filled up with zeros.
@@ -29,7 +29,7 @@ def split(answers: Mapping[int, bytes], index: int, like: Mapping[str, np.ndarra
 
     Raises ValueError where the answer has another number of bytes.
     """
-    data, start, found = answers[index], 0, {}
+    data, start, arrays = answers[index], 0, {}
     sizes = {name: _bytes(array) for name, array in like.items()}
     if len(data) != sum(sizes.values()):
         parts = " and ".join(f"{sizes[name]} of {name} {array.dtype.name} {list(array.shape)}" for name, array in like.items())
@@ -37,9 +37,9 @@ def split(answers: Mapping[int, bytes], index: int, like: Mapping[str, np.ndarra
     for name, array in like.items():
         part = np.frombuffer(data, np.uint8, sizes[name], start)
         flat = np.unpackbits(part, count=array.size).astype(bool) if array.dtype == bool else part.view(array.dtype)
-        found[name] = flat.reshape(array.shape)
+        arrays[name] = flat.reshape(array.shape)
         start += sizes[name]
-    return found
+    return arrays
 
 
 def _bytes(array: np.ndarray) -> int:

@@ -27,7 +27,8 @@ def score(
     if logits.shape != reference["logits"].shape:
         raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
     expected = reference["logits"][forced].astype(np.float64)
-    error = float(np.abs(logits[forced].astype(np.float64) - expected).max() / spread(expected, "logits"))
+    deviation = spread(expected, "logits")
+    error = float(np.abs(logits[forced].astype(np.float64) - expected).max() / deviation)
     payloads = [values(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
@@ -40,7 +41,7 @@ def score(
         "equal_fraction": float(equal.sum() / counts.sum()),
         "compared_fraction": float(compared.sum() / counts.sum()),
         "compared_fraction_limit": tolerance["compared_fraction"],
-        "logit_gap": float(gaps.max(initial=0) / expected.std()),
+        "logit_gap": float(gaps.max(initial=0) / deviation),
         "logit_gap_limit": tolerance["logit_gap"],
     }
     passed = (

@@ -1,8 +1,7 @@
 """A batch of answers → the bytes of each sample: the payload LoadGen hashes and logs, the same in performance and accuracy runs.
 
-The layout: the arrays one after the other in the order of the answer's keys, each C-contiguous in the machine's byte order. A boolean
-array is bit-packed: eight values a byte, the first in the highest bit, its last byte filled up with zeros. `compliance.scoring.payload`
-reads it. That imports nothing from here, because an audit judges the bytes by itself.
+`compliance/scoring/payload.py` says what the layout is, and reads it. Neither imports the other, because an audit judges the bytes by
+itself; a test holds them together (tests/compliance/test_arrays.py).
 """
 
 from __future__ import annotations
