@@ -55,7 +55,7 @@ class Asked:
     scenario: str = _flag(
         lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
     )
-    model: str = _flag("bert, gemma, mistral (see list)", read=_one_of(model_names, "--model"))
+    model: str = _flag(lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model"))
     mode: str = _flag(
         "quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
         read=_one_of(lambda: MODES, "--mode"),

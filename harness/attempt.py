@@ -57,7 +57,7 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         inputs=inputs.path,
         synthetic=inputs.synthetic,
         warmup_rows=inputs.warmup_rows,
-        limits=request.limits(inputs.count, inputs.uneven or bool(request.end_tokens)),
+        limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,
         reference=attempt.reference.path,
         logits_rows=logits_rows(request, inputs),

@@ -12,7 +12,8 @@ from harness.asked import Asked
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import dataset, models, user_weights
+from harness.inputs import families, models, user_weights
+from harness.inputs.families import Family
 from harness.inputs.models import Model, Size
 from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
@@ -68,6 +69,11 @@ class Request:
         return SUTS[self.asked.sut]
 
     @property
+    def family(self) -> Family:
+        """What the model's inputs are like."""
+        return families.of(self.model)
+
+    @property
     def benchmark(self) -> str:
         """Never a name LoadGen's embedded configuration has settings for."""
         return f"{self.model.name}-{self.size.name}"
@@ -80,7 +86,7 @@ class Request:
     @property
     def eos(self) -> str | None:
         """See `Cell.eos`."""
-        if self.model.task != "generate":
+        if not self.family.generates_tokens:
             return None
         return "stop" if self.end_tokens else "ignore"
 
@@ -113,7 +119,7 @@ def resolve(asked: Asked) -> Request:
     own = _own_weights(asked, model)
     size = _size(asked, model, own, device, reasons)
     _check_duration(asked.duration, asked.mode)
-    _check_files(asked)
+    _check_files(asked, model)
     end_tokens, why = _end_tokens(asked, model, own)
     return Request(
         asked=asked,
@@ -150,12 +156,21 @@ def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
 def _size(asked: Asked, model: Model, own: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
     if own:
         reasons += own.notes
-        return dataset.with_sequence_length(model, own.size, asked.seq_len)
+        return _with_sequence_length(asked, model, own.size)
     name = asked.size
     if name is None:
         name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
         reasons.append(why)
-    return dataset.with_sequence_length(model, model.sizes[name], asked.seq_len)
+    return _with_sequence_length(asked, model, model.sizes[name])
+
+
+def _with_sequence_length(asked: Asked, model: Model, size: Size) -> Size:
+    if asked.seq_len is None:
+        return size
+    change = families.of(model).with_sequence_length
+    if change is None:
+        raise UsageError(f"--seq-len {asked.seq_len}: is for models that predict from text, and {model.name} does not: leave it out")
+    return change(model, size, asked.seq_len)
 
 
 def _precision(asked: Asked, spec: SutSpec, size: Size, reasons: list[str]) -> str:
@@ -185,9 +200,9 @@ def _batch_size(asked: Asked, size: Size) -> int:
 def _end_tokens(asked: Asked, model: Model, own: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
     eos = asked.eos
-    if model.task != "generate":
+    if not families.of(model).generates_tokens:
         if eos is not None:
-            raise UsageError(f"--eos {eos}: is for models that generate; {model.name} predicts: leave it out")
+            raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not: leave it out")
         return (), []
     known = own.end_tokens if own and own.tokenizer else ()
     if eos == "stop" and not known:
@@ -219,7 +234,9 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
-def _check_files(asked: Asked) -> None:
+def _check_files(asked: Asked, model: Model) -> None:
+    if asked.dataset is not None:
+        families.dataset_of(model)
     if asked.dataset is not None and not asked.dataset.is_file():
         what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")

@@ -13,6 +13,7 @@ from harness.attempt import Attempt
 from harness.cell import Cell
 from harness.execution import machine
 from harness.plan import Request
+from scenarios.worker.job import Outcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class Record:
         qsl: how many inputs there are, how long they are, and whose.
         accuracy: the score, the keys of the answers, the tolerance; `reason` where there is no reference.
         digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
+        inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
+            Answers are told by the worker.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
@@ -39,6 +42,8 @@ class Record:
     qsl: Mapping[str, Any]
     accuracy: Mapping[str, Any]
     digests: Mapping[str, Any]
+    inputs: Mapping[str, Any]
+    answers: Mapping[str, Any]
     new_tokens_per_sample: float | None
     end_tokens: tuple[int, ...]
     parameters: int
@@ -53,10 +58,11 @@ class Record:
     started: str
     schema: str = "record-2"
 
-    def after(self, versions: Mapping[str, str], trace: str | None) -> Record:
-        """With what a test told: its environment's versions and, if not None, the digest of its trace."""
+    def after(self, outcome: Outcome, trace: str | None) -> Record:
+        """With what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
         digests = self.digests if trace is None else {**self.digests, "trace": trace}
-        return replace(self, environment={**self.environment, "versions": dict(versions)}, digests=digests)
+        environment = {**self.environment, "versions": dict(outcome.versions)}
+        return replace(self, environment=environment, answers=outcome.answers, digests=digests)
 
 
 def make(attempt: Attempt) -> Record:
@@ -76,7 +82,9 @@ def make(attempt: Attempt) -> Record:
         qsl=_qsl(attempt),
         accuracy=_accuracy(attempt),
         digests=_digests(attempt),
-        new_tokens_per_sample=attempt.inputs.new_tokens_per_sample,
+        inputs=attempt.inputs.arrays,
+        answers={},
+        new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
         machine=machine.describe(),
@@ -101,9 +109,7 @@ def _qsl(attempt: Attempt) -> dict[str, Any]:
     return {
         "samples": inputs.count,
         "performance_sample_count": inputs.count,
-        "shortest": inputs.lengths[0],
-        "longest": inputs.lengths[1],
-        "padded_to": inputs.padded_to,
+        **inputs.description.lengths,
         "synthetic": dataset is None,
         "dataset": dataset and str(dataset.absolute()),
     }

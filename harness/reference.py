@@ -130,10 +130,10 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """What a SUT is told of the model: its configuration, class names, the shapes of its inputs and where answers end."""
-    ends = {"end_tokens": list(request.end_tokens)} if request.model.task == "generate" else {}
-    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.config, **ends}
+    ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
+    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.description.config, **ends}
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:
-    """How many rows are judged by teacher-forced logits too; 0 of a model that predicts."""
-    return min(request.model.logits_rows, inputs.count) if request.model.task == "generate" else 0
+    """How many rows are judged by teacher-forced logits too; 0 of a model that generates no tokens."""
+    return min(request.model.logits_rows, inputs.count)

@@ -12,6 +12,7 @@ from compliance import audit, logs, rules
 from compliance.findings.check import Check, Verdict
 from compliance.logs import files
 from compliance.scoring import accuracy
+from compliance.scoring.tokens import TOKEN_BYTES
 from harness.cell import Cell, Metric, Result, Status
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
@@ -25,7 +26,6 @@ _LATENCIES = {
     "p90": "result_90.00_percentile_latency_ns",
     "p99": "result_99.00_percentile_latency_ns",
 }
-_TOKEN_BYTES = 4
 # Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
 _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
 # Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
@@ -201,8 +201,8 @@ def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Out
     found = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
     if loaded and (SCENARIOS[record["cell"]["scenario"]].one_query or detail.get("effective_sample_concatenate_permutation") is True):
         found["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
-    if record["cell"]["task"] == "generate":
-        found["tokens"] = performance.answered["payload_bytes"] // _TOKEN_BYTES
+    if record["new_tokens_per_sample"] is not None:
+        found["tokens"] = performance.answered["payload_bytes"] // TOKEN_BYTES
     return found
 
 
@@ -226,7 +226,7 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
 
 
 def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
-    """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered, int32."""
+    """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
     found = {
         f"latency_{name}_ms": detail.get(key) / 1e6

@@ -63,7 +63,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.padded_to)
+    cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
     if known.reason:
         reporter.say(known.reason)
     attempt = Attempt(
@@ -119,7 +119,7 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> Outcome
             calibration = outcome.calibration
             _tell_the_rest(request, job, outcome, reporter)
         trace = loadgen_run.compressed_trace(job.log_dir)
-        record = record.after(outcome.versions, trace if test == PERFORMANCE else None)
+        record = record.after(outcome, trace if test == PERFORMANCE else None)
         write_json(directory / "record.json", record)
     return outcome
 
@@ -163,7 +163,7 @@ def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded",
         precision=request.precision,
         batch_size=request.batch_size,
         device=request.device,
-        seq_len=(seq_len or request.asked.seq_len) if request.model.task == "predict" else None,
+        seq_len=seq_len or request.asked.seq_len,
         dataset=dataset,
         weights=weights,
         options=dict(request.options),

@@ -1,46 +1,33 @@
 """The README's and the documents' commands parse, and the worked example of a SUT runs as it stands there."""
 
-import json
 import re
 import shlex
-import shutil
 import subprocess
 
 import pytest
 
 from harness.execution.environments import ROOT
+from tests.documents import blocks, copy_of_the_source, insert, run
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCUMENTS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 _COMMAND = re.compile(r"^    (\./run\.sh [^#\n…\[]+?) *(?:#.*)?$", re.M)
 COMMANDS = sorted({command for text in (README, *DOCUMENTS.values()) for command in _COMMAND.findall(text)})
-EXAMPLE = DOCUMENTS["adding-a-sut.md"]
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the source with the example's SUT put in; environments and weights are the real ones."""
-    copy = tmp_path_factory.mktemp("copy")
-    for name in ("harness", "scenarios", "sut", "compliance", "environments"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy2(ROOT / "run.sh", copy / "run.sh")
-    (copy / ".cache").symlink_to(ROOT / ".cache")
-    blocks = dict(re.findall(r"^```python (\S+)\n(.*?)^```", EXAMPLE, re.M | re.S))
-    registry = copy / "sut/registry.py"
-    registry.write_text(
-        registry.read_text().replace("SUTS: dict[str, SutSpec] = {\n", "SUTS: dict[str, SutSpec] = {\n" + blocks.pop("registry"), 1)
-    )
-    for path, text in blocks.items():
-        (copy / path).parent.mkdir()
-        (copy / path).write_text(text)
+    """A copy of the source with the example's SUT put in."""
+    copy, example = copy_of_the_source(tmp_path_factory.mktemp("copy")), blocks("adding-a-sut.md")
+    insert(copy / "sut/registry.py", "SUTS: dict[str, SutSpec] = {", example["registry"])
+    (copy / "sut/native_numpy").mkdir()
+    (copy / "sut/native_numpy/bert.py").write_text(example["sut/native_numpy/bert.py"])
     return copy
 
 
 def test_the_worked_example_passes_accuracy_and_audit(tree, interpreter):
     interpreter("native-torch")  # the reference's
-    command = shlex.split(re.search(r"^```console sut\n(.*?)\n```", EXAMPLE, re.M | re.S)[1])
-    done = subprocess.run([*command, "--duration", "1", "--json"], cwd=tree, capture_output=True, text=True, check=False)
-    cell = json.loads(done.stdout)["cells"][0]
+    cell = run(tree, blocks("adding-a-sut.md")["sut"], "--duration", "1")
     assert (cell["status"], cell["reason"]) == ("ok", "")
     assert cell["accuracy"]["passed"]
     assert cell["accuracy"]["value"] > 0  # another implementation, not the reference itself

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -236,10 +237,16 @@ def _too_loose(subject: Subject) -> Iterator[Fault]:
         yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
-        for name, bound in bounds.items():
+        for name, bound in _limits(bounds, stated):
             value = stated.get(name)
             if not isinstance(value, int | float) or not sign * value <= sign * bound:
                 yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")
+
+
+def _limits(bounds: Mapping[str, float], stated: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """(name, bound) of each limit that is judged: one with `*` stands for all stated ones of such a name."""
+    for limit, bound in bounds.items():
+        yield from ((name, bound) for name in (fnmatch.filter(stated, limit) if "*" in limit else [limit]))
 
 
 def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:

@@ -88,6 +88,9 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
             begins = repr(str(digest)[:16])
             text = f"cell.{short} is {shorten(repr(value))} and digests.{whole} {begins}; the one begins the other"
             yield Fault(text, f"what {begins} begins with", shorten(repr(value)))
+    answers, keys = subject.recorded("answers"), subject.recorded("accuracy", "keys")
+    if isinstance(answers, dict) and answers and keys != list(answers):
+        yield mismatch("accuracy.keys", keys, list(answers), "the worker answered")
     yield from _jobs(subject)
 
 
@@ -194,13 +197,21 @@ def _gib(value: Any, digits: int) -> str | None:
 
 def _measurements(subject: Subject) -> Iterator[Fault]:
     stated, precision = subject.measurements or {}, str(subject.recorded("cell", "precision"))
-    wanted = {"input_data_types": subject.rules.project_limits.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
+    wanted = {"input_data_types": _input_types(subject), "weight_data_types": _HELD.get(precision, precision)}
     for key, expected in wanted.items():
         if key in stated and stated[key] != expected:
             yield mismatch(key, repr(stated[key]), repr(expected), "the run has")
     weights, digest = stated.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
         yield mismatch("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
+
+
+def _input_types(subject: Subject) -> str:
+    """The dtypes of the inputs, each once, by the record; the round's own where an older record does not tell them."""
+    inputs = subject.recorded("inputs")
+    arrays = inputs.values() if isinstance(inputs, dict) else ()
+    types = {str(array.get("dtype")) for array in arrays if isinstance(array, dict)}
+    return ", ".join(sorted(types)) or subject.rules.project_limits.input_data_types
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:

@@ -233,7 +233,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The limits of an accuracy score; names are those of record.json's tolerance."""
+    """The limits of an accuracy score; names are those of record.json's tolerance, with `*` for the name of an answer."""
 
     at_most: Mapping[str, float]
     at_least: Mapping[str, float] = field(default_factory=dict)
@@ -244,7 +244,7 @@ class ProjectLimits:
     """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
 
     Attributes:
-        input_data_types: what measurements.json must say of every input.
+        input_data_types: what measurements.json must say of the inputs where the record does not tell their dtypes.
         trace_sample_bytes: scenario → the bytes of a sample in the trace.
         trace_bytes: mode → the size above which no trace is written.
         trace_slack: the factor by which a trace may be larger than foreseen.

@@ -101,9 +101,9 @@ def _without(command: str, *flags: str) -> str:
 def _dry_run(request: Any, as_json: bool) -> int:
     from harness import output, plan, reference
     from harness.execution import environments
-    from harness.inputs import dataset
+    from harness.inputs import families
 
-    prompts = len(dataset.read(request.asked.dataset)[0]) if request.asked.dataset else None
+    prompts = families.dataset_of(request.model).count(request.asked.dataset) if request.asked.dataset else None
     refused = plan.unsupported(request)
     if request.asked.python:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)

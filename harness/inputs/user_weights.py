@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer, user_config
+from harness.inputs import families, tokenizer, user_config
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -52,6 +52,9 @@ def look(path: Path, model: Model) -> Folder:
     if not path.is_dir():
         found = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
         raise UsageError(f"--weights {path}: {found}; give a folder with config.json and {SINGLE}")
+    make_inputs = families.of(model).weights_inputs
+    if make_inputs is None:
+        raise UsageError(f"--weights {path}: {model.name} runs with its seeded weights only: leave it out")
     config, notes = user_config.read(path, model)
     files, index = _files(path)
     tensors = _tensors(path, files, index)
@@ -69,7 +72,8 @@ def look(path: Path, model: Model) -> Folder:
     notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
     config["dtype"] = precision
     ends = _end_tokens(path, config)
-    return Folder(path, _size(path, model, config, precision, own_tokenizer), files, index, own_tokenizer, ends, tuple(notes))
+    size = _size(path, model, config, precision, make_inputs(path, model, config, own_tokenizer))
+    return Folder(path, size, files, index, own_tokenizer, ends, tuple(notes))
 
 
 def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
@@ -197,27 +201,16 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     return "bfloat16" if said == "bfloat16" else "float32"
 
 
-def _size(path: Path, model: Model, config: dict[str, Any], precision: str, own: Tokenizer | None) -> Size:
-    """Batch sizes and lengths are those of the model's full size, the length at most what the folder has positions for."""
-    full, most = model.sizes["full"], config["max_position_embeddings"]
-    if full.prompt_length + full.new_tokens > most:
-        raise UsageError(
-            f"--weights {path}: max_position_embeddings {most}: {model.name} takes {full.prompt_length} + {full.new_tokens} tokens here"
-        )
-    named = [config.get(key) for key in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "unk_token_id")]
-    flat = {i for n in named for i in (n if isinstance(n, list) else [n]) if isinstance(i, int)}
-    special = sorted({i for i in flat | set(own.special if own else ()) if 0 <= i < config["vocab_size"]})
-    if len(special) == config["vocab_size"]:
-        raise UsageError(f"--weights {path}: all {config['vocab_size']} tokens are special ones: no text can be made of them")
+def _size(path: Path, model: Model, config: dict[str, Any], precision: str, inputs: Mapping[str, Any]) -> Size:
+    """Batch sizes are those of the model's full size."""
     return replace(
-        full,
+        model.sizes["full"],
         name="own",
         summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}",
         precision=precision,
         config=config,
         tensors=model.tensors(config),
-        sequence_length=min(full.sequence_length, most),
-        special_ids=tuple(special),
+        inputs=inputs,
     )
 
 

@@ -113,7 +113,7 @@ def measurements(record: dict[str, Any]) -> dict[str, str]:
     held = "float32" if precision == "tf32" else precision
     products = "; matrix products in tf32" if precision == "tf32" else ""
     return {
-        "input_data_types": "int32",
+        "input_data_types": ", ".join(sorted({array["dtype"] for array in record.get("inputs", {}).values()})) or "int32",
         "retraining": "no",
         "weight_data_types": held,
         "starting_weights_filename": f"model.safetensors ({source}, sha256 with config.json {record['digests']['weights']})",

@@ -82,9 +82,9 @@ def measure(job: Job, beat: Heartbeat) -> Outcome:
     sut: Inference = module.load(job.workload)
     sut.synchronise()
     load_ns = _clock() - start
-    warmup = warm_up(job, sut, beat)
+    warmup, answers = warm_up(job, sut, beat)
     slowest_ns = max(w["second_ns"] for w in warmup)
-    known: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
+    known: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup, "answers": answers}
     known |= procedure(job, sut, beat, slowest_ns)
     return Outcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **known)
 

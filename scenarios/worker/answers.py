@@ -1,8 +1,13 @@
-"""A batch of answers → the bytes of each sample: the payload LoadGen hashes and logs, the same in performance and accuracy runs."""
+"""A batch of answers → the bytes of each sample: the payload LoadGen hashes and logs, the same in performance and accuracy runs.
+
+`compliance/scoring/payload.py` says what the layout is, and reads it. Neither imports the other, because an audit judges the bytes by
+itself; a test holds them together (tests/compliance/test_arrays.py).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +19,19 @@ or all where there are no lengths."""
 
 
 def pack(answers: Batch, keys: Sequence[str]) -> Payload:
-    """One key: the array itself, no copy. `tokens` rows are cut to `n_tokens`; masks are bit-packed."""
-    if len(keys) == 1:
-        rows = answers[keys[0]]
-        if rows.dtype.kind == "b":
-            rows = _bytes(rows)
-    else:
-        rows = np.concatenate([_bytes(answers[k]) for k in keys], axis=1)
-    return rows, (answers["n_tokens"] * answers["tokens"].itemsize).tolist() if "n_tokens" in answers else None
+    """One key: the array itself, no copy, unless it is boolean. One key with `n_tokens` beside it: rows are cut to that many tokens."""
+    if len(keys) > 1:
+        return np.concatenate([_bytes(answers[k]) for k in keys], axis=1), None
+    rows = answers[keys[0]]
+    if rows.dtype.kind == "b":
+        rows = _bytes(rows)
+    return rows, (answers["n_tokens"] * rows.itemsize).tolist() if "n_tokens" in answers else None
+
+
+def describe(answers: Batch, keys: Sequence[str]) -> dict[str, Any]:
+    """Name of each array → its `dtype`, and its `shape` without the axis of samples; None: as long as the sample's own `n_tokens`."""
+    cut = len(keys) == 1 and "n_tokens" in answers
+    return {key: {"dtype": answers[key].dtype.name, "shape": [None] if cut else list(answers[key].shape[1:])} for key in keys}
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ class Outcome:
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
     monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it.
+    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it. `answers`: see `answers.describe`.
     `kept_sha256`: of answers.npz (`Watch.write`). `fresh`: what `fresh_inputs.compare` gives.
     """
 
@@ -118,6 +118,7 @@ class Outcome:
     kept_sha256: str = ""
     fresh: Mapping[str, float] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_json(path: Path, value: Any) -> None:

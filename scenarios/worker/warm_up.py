@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from scenarios.worker.answers import describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
@@ -13,20 +14,24 @@ from sut.contract import Batch, Inference
 _clock = time.perf_counter_ns
 
 
-def warm_up(job: Job, sut: Inference, beat: Heartbeat) -> list[dict[str, Any]]:
-    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second tells the time of a batch."""
+def warm_up(job: Job, sut: Inference, beat: Heartbeat) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Show the SUT every shape twice, with synthetic values: the first time compiles, the second tells the time of a batch.
+
+    → (the times of each shape, what the answers are like).
+    """
     synthetic = Qsl(job.synthetic, sut.prepare)
     synthetic.load(range(synthetic.count))
     times = []
     beat.enter("warm-up", LOAD_LIMIT_S, 2 * job.warmup_rows)
     for row in range(job.warmup_rows):
-        first_ns, second_ns = (_timed(sut, synthetic.batch([row], job.workload.batch_size), beat) for _ in range(2))
+        batch = synthetic.batch([row], job.workload.batch_size)
+        (first_ns, _), (second_ns, answers) = (_timed(sut, batch, beat) for _ in range(2))
         times.append({"row": row, "first_ns": first_ns, "second_ns": second_ns})
-    return times
+    return times, describe(answers, job.answer)
 
 
-def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> int:
+def _timed(sut: Inference, batch: Batch, beat: Heartbeat) -> tuple[int, Batch]:
     start = _clock()
-    sut.to_host(sut.predict(batch))
+    answers = sut.to_host(sut.predict(batch))
     beat.bump(1)
-    return _clock() - start
+    return _clock() - start, answers

@@ -176,6 +176,34 @@ def test_measurements_that_are_not_of_the_record_fail(described: Path, key: str,
     assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
 
 
+def test_input_types_are_those_the_record_tells(described: Path) -> None:
+    shapes = {"image": {"dtype": "float32", "shape": [8, 8, 3]}, "points": {"dtype": "int32", "shape": [2]}}
+    edit_json(described / "record.json", lambda d: {**d, "inputs": shapes})
+    told = "input_data_types is 'int32'; the run has 'float32, int32'"
+    assert _told(described, "measurements-of-the-record") == (FAIL, told)
+    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, "input_data_types": "float32, int32"})
+    assert _told(described, "measurements-of-the-record")[0] is PASS
+
+
+def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> None:
+    edit_json(described / "record.json", lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}})
+    assert _told(described, "record") == (FAIL, "accuracy.keys is ['logits']; the worker answered ['boxes']")
+
+
+@pytest.mark.parametrize(
+    ("stated", "outcome"),
+    [
+        ({"mask_mean_iou": 0.999, "box_error": 1e-4}, PASS),
+        ({"mask_mean_iou": 0.5, "box_error": 1e-4}, FAIL),
+        ({"mask_mean_iou": 0.999, "box_error": 1e-2}, FAIL),
+        ({"box_error": None}, FAIL),
+    ],
+)
+def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described: Path, stated: dict[str, Any], outcome: Verdict) -> None:
+    edit_json(described / "record.json", lambda d: {**d, "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated}})
+    assert _told(described, "tolerance")[0] is outcome
+
+
 @pytest.mark.parametrize("test", ["performance", "accuracy"])
 @pytest.mark.parametrize(
     ("change", "word"),

@@ -209,12 +209,12 @@ def test_an_unknown_test_is_a_usage_error(measured, capsys):
 
 
 @pytest.mark.parametrize(
-    ("tokenizer", "task", "told", "ends"),
-    [("its own", "generate", 2, [2]), ("its own", "generate", [1, 107], [1, 107]), ("its own", "generate", None, []),
-     (None, "generate", 2, []), ("its own", "predict", 2, [])],
+    ("tokenizer", "family", "told", "ends"),
+    [("its own", "causal_lm", 2, [2]), ("its own", "causal_lm", [1, 107], [1, 107]), ("its own", "causal_lm", None, []),
+     (None, "causal_lm", 2, []), ("its own", "bert", 2, [])],
 )  # fmt: skip
-def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, task, told, ends):
-    model, asked = SimpleNamespace(name="a model", task=task), SimpleNamespace(eos=None, dataset=tmp_path / "prompts")
+def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, family, told, ends):
+    model, asked = SimpleNamespace(name="a model", family=family), SimpleNamespace(eos=None, dataset=tmp_path / "prompts")
     known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
     assert list(plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[0]) == ends
     assert plan._end_tokens(asked, model, None)[0] == ()

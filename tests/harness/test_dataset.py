@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.inputs import dataset, models, tokenizer
+from harness.inputs.families import Description, bert, text
 
 BERT, MISTRAL = models.load("bert"), models.load("mistral")
 
@@ -32,7 +33,7 @@ def test_whatever_a_model_generates_can_be_decoded(ids):
 def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
     path = tmp_path / "text"
     path.write_text("first line\n  second line\n\n\n \nnext paragraph", encoding="utf-8")
-    prompts, notes = dataset.read(path)
+    prompts, notes = text.read(path)
     assert [(p.text, p.line) for p in prompts] == [("first line\n  second line", 1), ("next paragraph", 6)]
     assert notes == ()
 
@@ -40,7 +41,7 @@ def test_text_is_one_prompt_a_paragraph_with_its_line(tmp_path):
 def test_windows_line_ends_and_a_byte_order_mark_are_no_part_of_a_prompt(tmp_path):
     path = tmp_path / "text.txt"
     path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n\r\nthree\r\n")
-    assert [p.text for p in dataset.read(path)[0]] == ["one\ntwo", "three"]
+    assert [p.text for p in text.read(path)[0]] == ["one\ntwo", "three"]
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1), st.lists(st.one_of(st.none(), st.integers(1, 50)), min_size=1))
@@ -48,7 +49,7 @@ def test_json_lines_come_back_as_they_were_written(tmp_path_factory, prompts, co
     rows = [{"prompt": p} | ({"max_new_tokens": n} if n else {}) for p, n in zip(prompts, counts, strict=False)]
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert [(p.text, p.max_new_tokens) for p in dataset.read(path)[0]] == [(r["prompt"], r.get("max_new_tokens")) for r in rows]
+    assert [(p.text, p.max_new_tokens) for p in text.read(path)[0]] == [(r["prompt"], r.get("max_new_tokens")) for r in rows]
 
 
 @pytest.mark.parametrize(
@@ -69,26 +70,26 @@ def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "good"}\n' + bad + '\n{"prompt": "good"}\n')
     with pytest.raises(UsageError, match=rf"rows\.jsonl:2: .*{words}"):
-        dataset.read(path)
+        text.read(path)
 
 
 def test_bytes_that_are_no_text_are_named_by_line(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"fine\n\nbad \xff byte\n")
     with pytest.raises(UsageError, match=r"text:3: not UTF-8 \(byte 0xff\)"):
-        dataset.read(path)
+        text.read(path)
 
 
 def test_an_empty_file_is_no_data_set(tmp_path):
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(UsageError, match="no prompt in it"):
-        dataset.read(tmp_path / "empty")
+        text.read(tmp_path / "empty")
 
 
 def test_fields_that_are_not_used_are_told(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "a", "id": 1}\n{"prompt": "b", "source": "x"}\n')
-    assert dataset.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
+    assert text.read(path)[1] == ("fields of rows.jsonl that are not used: id, source",)
 
 
 def test_synthetic_inputs_are_the_same_every_time_and_differ_from_their_twin(tmp_path):
@@ -97,8 +98,8 @@ def test_synthetic_inputs_are_the_same_every_time_and_differ_from_their_twin(tmp
     assert one.digest == two.digest
     np.testing.assert_array_equal(arrays["input_ids"], again["input_ids"])
     assert arrays["input_ids"].shape == (8, 5)
-    assert one.config == {"prompt_buckets": [5], "new_token_buckets": [45]}
-    assert one.new_tokens_per_sample == 45
+    assert one.description.config == {"prompt_buckets": [5], "new_token_buckets": [45]}
+    assert one.description.new_tokens_per_sample == 45
     assert not (twin["input_ids"][1:] == arrays["input_ids"]).all(axis=1).any()
     assert len(np.unique(arrays["input_ids"], axis=0)) == 8
 
@@ -110,7 +111,7 @@ def test_uneven_prompts_fall_into_few_buckets_that_the_warm_up_shows_all(tmp_pat
     found, arrays, twin = prepare(tmp_path, MISTRAL, path)
     assert arrays["prompt_length"].tolist() == [10, 21, 101, 71]  # one more: the beginning
     assert arrays["max_new_tokens"].tolist() == [4, 30, 45, 9]
-    assert found.config == {"prompt_buckets": [16, 32, 101], "new_token_buckets": [8, 16, 32, 45]}
+    assert found.description.config == {"prompt_buckets": [16, 32, 101], "new_token_buckets": [8, 16, 32, 45]}
     shown = {(int(p), int(n)) for p, n in zip(twin["prompt_length"][: found.warmup_rows], twin["max_new_tokens"], strict=False)}
     assert shown == set(product([16, 32, 101], [8, 16, 32, 45]))
     assert twin["prompt_length"][found.warmup_rows :].tolist() == arrays["prompt_length"].tolist()
@@ -123,7 +124,7 @@ def test_a_prompt_for_bert_is_masked_to_its_length(tmp_path):
     path.write_text("short\n\na little longer")
     found, arrays, twin = prepare(tmp_path, BERT, path)
     assert arrays["input_ids"].shape == (2, 24)  # the longest, to a multiple of 8, not the 32 of the size
-    assert (found.lengths, found.padded_to, found.uneven) == ((7, 17), 24, False)
+    assert found.description == Description(lengths={"shortest": 7, "longest": 17, "padded_to": 24}, seq_len=24)
     assert found.notes[0] == "text: 2 prompts of 7 to 17 tokens, padded to 24 (bytes and their marks)"
     assert arrays["attention_mask"].sum(1).tolist() == [7, 17]
     assert twin["attention_mask"][found.warmup_rows :].sum(1).tolist() == [7, 17]
@@ -143,7 +144,7 @@ def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
     def uneven(*rows):
         path = tmp_path / "rows.jsonl"
         path.write_text("".join(json.dumps({"prompt": prompt, "max_new_tokens": new}) + "\n" for prompt, new in rows))
-        return dataset.prepare(MISTRAL, MISTRAL.sizes["tiny"], 8, path, tmp_path / "cache").uneven
+        return dataset.prepare(MISTRAL, MISTRAL.sizes["tiny"], 8, path, tmp_path / "cache").description.uneven
 
     assert not uneven(("ab", 4), ("cd", 4))
     assert uneven(("ab", 4), ("cde", 4))
@@ -155,7 +156,7 @@ OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len
 
 def own_size(model, **config):
     tiny = model.sizes["tiny"]
-    return replace(tiny, name="own", special_ids=(0, 11), config={**tiny.config, "vocab_size": 12, **config})
+    return replace(tiny, name="own", inputs={**tiny.inputs, "special_ids": (0, 11)}, config={**tiny.config, "vocab_size": 12, **config})
 
 
 def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
@@ -202,10 +203,8 @@ def test_a_prompt_that_is_too_long_is_named_not_cut(tmp_path, model, text, words
 
 
 def test_a_longer_sequence_can_be_asked_for_up_to_the_models_positions():
-    size = dataset.with_sequence_length(BERT, BERT.sizes["tiny"], 40)
-    assert size.sequence_length == 40
+    longer = bert.FAMILY.with_sequence_length
+    assert longer(BERT, BERT.sizes["tiny"], 40).inputs["sequence_length"] == 40
     for length in (1, 10**6):
         with pytest.raises(UsageError, match="takes 2 to"):
-            dataset.with_sequence_length(BERT, BERT.sizes["tiny"], length)
-    with pytest.raises(UsageError, match="models that predict"):
-        dataset.with_sequence_length(MISTRAL, MISTRAL.sizes["tiny"], 40)
+            longer(BERT, BERT.sizes["tiny"], length)

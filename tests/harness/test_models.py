@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.inputs import models
+from harness.inputs import families, models
 
 EVERY = [(name, size) for name in models.names() for size in models.load(name).sizes]
 
@@ -27,10 +27,9 @@ def test_every_size_is_complete(name, size):
     assert set(found.batch_size) == {"Offline", "SingleStream"}
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
-    assert (found.sequence_length > 0) == (model.task == "predict")
-    assert (found.prompt_length > 0) == (found.new_tokens > 0) == (model.task == "generate")
+    assert set(found.inputs) == ({"prompt_length", "new_tokens"} if families.of(model).generates_tokens else {"sequence_length"})
     assert found.config["hidden_size"] % found.config["num_attention_heads"] == 0
-    assert found.sequence_length + found.prompt_length + found.new_tokens <= found.config["max_position_embeddings"]
+    assert 0 < sum(found.inputs.values()) <= found.config["max_position_embeddings"]
 
 
 @pytest.mark.parametrize(("name", "size"), EVERY)

@@ -25,11 +25,8 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     found = user_weights.look(folder, model)
     tiny, full = model.sizes["tiny"], model.sizes["full"]
     assert (found.size.name, found.size.precision, found.size.batch_size) == ("own", "float32", full.batch_size)
-    assert (found.size.parameters, found.size.prompt_length, found.size.new_tokens) == (
-        tiny.parameters,
-        full.prompt_length,
-        full.new_tokens,
-    )
+    assert found.size.parameters == tiny.parameters
+    assert {key: found.size.inputs[key] for key in full.inputs} == full.inputs
     linked = checkpoint.of_folder(found, model, tmp_path / "cache")
     assert linked.digest == checkpoint.ensure(model, tiny, tmp_path / "cache").digest
     assert {k: v for k, v in json.loads((linked.path / "config.json").read_text()).items() if k in tiny.config} == tiny.config
@@ -147,19 +144,19 @@ def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path): 
     config(folder, eos_token_id=[7, 9], pad_token_id=20)
     bpe(300).save(str(folder / "tokenizer.json"))
     size = user_weights.look(folder, MODELS["gemma"]).size
-    assert size.special_ids == (0, 1, 2, 7, 9, 20)
+    assert size.inputs["special_ids"] == (0, 1, 2, 7, 9, 20)
     found = dataset.prepare(MODELS["gemma"], size, 2000, None, tmp_path / "cache")
     with np.load(found.path) as f:
         ids = set(f["input_ids"].ravel().tolist())
-    assert ids == set(range(1000)) - set(size.special_ids)
+    assert ids == set(range(1000)) - set(size.inputs["special_ids"])
 
 
 def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # noqa: F811
     folder = made("bert")
-    assert user_weights.look(folder, MODELS["bert"]).size.sequence_length == 512
+    assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 512
     config(folder, max_position_embeddings=100)
     tensors(folder, lambda t: t.update({(n := "bert.embeddings.position_embeddings.weight"): t[n][:100].copy()}))
-    assert user_weights.look(folder, MODELS["bert"]).size.sequence_length == 100
+    assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 100
 
 
 def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):  # noqa: F811

@@ -103,13 +103,13 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
 
 def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
-    width = size.sequence_length or size.prompt_length
+    width = size.inputs["prompt_length" if model.task == "generate" else "sequence_length"]
     ids = rng.integers(3, size.config["vocab_size"], (ROWS, width)).astype(np.int32)
     if model.task == "generate":
         return {
             "input_ids": ids,
             "prompt_length": np.full(ROWS, width, np.int32),
-            "max_new_tokens": np.full(ROWS, size.new_tokens, np.int32),
+            "max_new_tokens": np.full(ROWS, size.inputs["new_tokens"], np.int32),
         }
     mask = (np.arange(width) < np.array([width] * (ROWS - 2) + [width // 2, 3])[:, None]).astype(np.int32)
     return {"input_ids": ids * mask, "attention_mask": mask}

@@ -44,10 +44,9 @@ class Size:
     summary: its dimensions in one line.
     precision: the default, and the precision of the stored file.
     batch_size: default of each scenario; 1 of those it does not name.
-    sequence_length: predict; 0 else. prompt_length, new_tokens: generate; 0 else.
+    inputs: what the family's module needs to make inputs, such as `sequence_length`.
     config: exactly what stands in the checkpoint's config.json.
     tensors: the checkpoint, in file order.
-    special_ids: ids that mean no text; synthetic inputs hold none of them.
     """
 
     name: str
@@ -56,10 +55,7 @@ class Size:
     batch_size: Mapping[str, int]
     config: Mapping[str, Any]
     tensors: tuple[Tensor, ...]
-    sequence_length: int = 0
-    prompt_length: int = 0
-    new_tokens: int = 0
-    special_ids: tuple[int, ...] = (0, 1, 2)
+    inputs: Mapping[str, Any]
 
     @cached_property
     def parameters(self) -> int:
@@ -95,12 +91,12 @@ class Own:
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """Attributes:
-    family: which SUT file serves it (`bert`, `causal_lm`).
+    family: which SUT file serves it, and which module of harness.inputs.families makes its inputs.
     task: `predict` or `generate`.
     benchmark: round → the official benchmark it is mapped to.
     classes: framework → class name there.
     answer_keys: of `to_host`, in payload order.
-    score: function of compliance.accuracy: `logits` or `tokens`.
+    score: a name in compliance.scoring.accuracy.SCORES.
     tolerance: precision → its named limits.
     logits_rows: rows whose teacher-forced logits are compared (generate).
     weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.

@@ -1,0 +1,78 @@
+"""The score `arrays`: any named answers, each compared with the reference's array of that name.
+
+Metrics are called `<name>_<metric>`, and so are their limits in the tolerance:
+
+- boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union; at least the limit passes. Two empty masks agree.
+- floating-point: `error`, the largest difference in standard deviations of the reference's array; at most the limit passes. Where the
+  reference is constant, differences are in units of the constant's magnitude, or of 1 where that is 0.
+- integer: `equal_fraction`, the share of equal values; at least the limit passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from compliance.scoring.payload import split
+from compliance.scoring.value import Accuracy, Arrays, spread
+
+
+def score(
+    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+) -> Accuracy:
+    """Its value is `used_tolerance`: the share of the tolerance that the worst metric uses; 1 is the limit itself."""
+    expected = {key: reference[key] for key in keys}
+    count = len(expected[keys[0]])
+    if uneven := [key for key, array in expected.items() if len(array) != count]:
+        raise ValueError(f"the reference's {', '.join(uneven)} has another number of samples than its {keys[0]}: make it again")
+    agreement: dict[str, list[float]] = {key: [] for key in keys}
+    for i in range(count):  # sample by sample: all images at once would take gigabytes
+        rows = {key: array[i] for key, array in expected.items()}
+        for key, array in split(answers, i, rows).items():
+            agreement[key].append(_agreement(array, rows[key]))
+    metrics = [metric for key in keys for metric in _metrics(key, np.array(agreement[key]), expected[key])]
+    if missing := [name for name, _, _ in metrics if name not in tolerance]:
+        raise ValueError(f"the tolerance has no limit for {', '.join(missing)}: state one in the model's file")
+    passed, used, detail = [], [], {"samples": float(count)}
+    for name, value, best in metrics:
+        limit = tolerance[name]
+        passed.append(value <= limit if best == 0 else value >= limit)
+        used.append(_share(abs(best - value), abs(best - limit)))
+        detail |= {name: value, f"{name}_limit": limit}
+    return Accuracy("used_tolerance", float(np.max(used)), 1.0, all(passed), detail)
+
+
+def _share(distance: float, allowed: float) -> float:
+    """`distance` as a share of `allowed`. Where nothing is allowed, no distance is 0 and any other is infinite; NaN stays NaN."""
+    if allowed == 0:
+        return 0.0 if distance == 0 else distance * np.inf
+    return distance / allowed
+
+
+def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
+    """Of one sample: the intersection over union of masks, the largest difference of floats, or the number of equal integers."""
+    if expected.dtype == bool:
+        union = int((answer | expected).sum())
+        return int((answer & expected).sum()) / union if union else 1.0
+    if expected.dtype.kind == "f":
+        return float(np.abs(answer.astype(np.float64) - expected.astype(np.float64)).max())
+    return float((answer == expected).sum())
+
+
+def _metrics(key: str, agreement: np.ndarray, expected: np.ndarray) -> Iterator[tuple[str, float, int]]:
+    """(name, value, the best value there is: 0 or 1) of each metric of one array. `agreement`: of each sample."""
+    if expected.dtype == bool:
+        yield f"{key}_mean_iou", float(agreement.mean()), 1
+        yield f"{key}_smallest_iou", float(agreement.min()), 1
+    elif expected.dtype.kind == "f":
+        yield f"{key}_error", float(agreement.max() / _unit(key, expected)), 0
+    else:
+        yield f"{key}_equal_fraction", float(agreement.sum() / expected.size), 1
+
+
+def _unit(key: str, expected: np.ndarray) -> float:
+    """What the differences of an array of floats are measured in."""
+    if np.isfinite(expected).all() and expected.min() == expected.max():
+        return abs(float(expected.flat[0])) or 1.0
+    return spread(expected, key)

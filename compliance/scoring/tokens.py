@@ -1,0 +1,87 @@
+"""The score `tokens`: generated tokens, compared up to the first that differs, and teacher-forced logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from compliance.scoring.payload import values
+from compliance.scoring.value import Accuracy, Arrays, spread
+
+TOKEN_BYTES = 4
+"""Of a token in a payload: int32."""
+
+
+def score(
+    answers: Mapping[int, bytes], reference: Arrays, tolerance: Mapping[str, float], keys: Sequence[str], logits: np.ndarray | None
+) -> Accuracy:
+    """Its value is `logit_error`: the largest difference of teacher-forced logits, in standard deviations of the reference's.
+
+    Each row is compared up to and including the first token that differs. Behind it the two have different pasts and compare no more.
+    """
+    if logits is None:
+        raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
+    counts = reference["n_tokens"].astype(int)
+    forced = np.arange(reference["logits"].shape[1]) < counts[: len(reference["logits"]), None]
+    if logits.shape != reference["logits"].shape:
+        raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
+    expected = reference["logits"][forced].astype(np.float64)
+    deviation = spread(expected, "logits")
+    error = float(np.abs(logits[forced].astype(np.float64) - expected).max() / deviation)
+    payloads = [values(answers, i, np.int32) for i in range(len(counts))]
+    rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
+    wrong_counts = sum(r is None for r in rows)
+    equal, compared, gaps = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
+    detail = {
+        "samples": len(rows),
+        "tokens": sum(map(len, payloads)),
+        "reference_tokens": int(counts.sum()),
+        "rows_of_wrong_length": wrong_counts,
+        "equal_fraction": float(equal.sum() / counts.sum()),
+        "compared_fraction": float(compared.sum() / counts.sum()),
+        "compared_fraction_limit": tolerance["compared_fraction"],
+        "logit_gap": float(gaps.max(initial=0) / deviation),
+        "logit_gap_limit": tolerance["logit_gap"],
+    }
+    passed = (
+        error <= tolerance["logit_error"]
+        and detail["logit_gap"] <= tolerance["logit_gap"]
+        and not wrong_counts
+        and detail["compared_fraction"] >= tolerance["compared_fraction"]
+    )
+    return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
+
+
+def _row(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> tuple[int, int, float] | None:
+    """One answer beside the reference's: (equal tokens, compared tokens, logit gap); None where it has a length it cannot have.
+
+    The logit gap is how much lower the reference's logit of the first token that differs is than that of its own token. For a token beyond
+    the candidates that the reference keeps it is at least the gap of the last of them.
+
+    Args:
+        tokens: the SUT's answer, int32 [n].
+        count: how many tokens the reference's answer has.
+    """
+    if not _whole(tokens, reference, row, count):
+        return None
+    shared = min(count, len(tokens))
+    same = tokens[:shared] == reference["tokens"][row, :shared]
+    if same.all():  # of two whole answers neither is the beginning of the other
+        return (count, count, 0.0) if len(tokens) == count else None
+    first = int(np.argmin(same))
+    ids, values = reference["top_ids"][row, first], reference["top_logits"][row, first].astype(np.float64)
+    place = np.flatnonzero(ids == tokens[first])
+    return int(same.sum()), first + 1, float(values[0] - (values[place[0]] if len(place) else values[-1]))
+
+
+def _whole(tokens: np.ndarray, reference: Arrays, row: int, count: int) -> bool:
+    """Whether an answer has a length it can have.
+
+    Without end tokens: as many tokens as the reference's. With them: one end token at its end and none before, or all tokens asked for.
+    """
+    ends = reference.get("end_tokens")
+    if ends is None:
+        return len(tokens) == count
+    most, ended = int(reference["max_new_tokens"][row]), np.isin(tokens, ends)
+    return 0 < len(tokens) <= most and not ended[:-1].any() and bool(ended[-1] or len(tokens) == most)

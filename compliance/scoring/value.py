@@ -1,0 +1,54 @@
+"""What a score is, and the unit of differences."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """One score and whether it passes.
+
+    Attributes:
+        metric: the name of `value`.
+        value: smaller is better, NaN never passes. The score's own function says in which unit.
+        threshold: the largest value that passes.
+        passed: whether `value` and every limit in `detail` are met.
+        detail: what else was counted, and the other limits as `<name>_limit`.
+    """
+
+    metric: str
+    value: float
+    threshold: float
+    passed: bool
+    detail: Mapping[str, float]
+
+    def line(self) -> str:
+        """What accuracy.txt has: one line of JSON, floats to five significant digits; what is not finite becomes null."""
+        return json.dumps(_rounded(asdict(self)))
+
+
+def spread(expected: np.ndarray, what: str) -> float:
+    """The standard deviation of the reference's values, which differences are measured in.
+
+    Raises ValueError, with `what` as their name, where they are all equal or not finite.
+    """
+    deviation = float(expected.std(dtype=np.float64))
+    if not 0 < deviation < np.inf:
+        raise ValueError(f"the reference's {what} are all equal or not finite: nothing can be judged by them")
+    return deviation
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, float):
+        return float(f"{value:.5g}") if math.isfinite(value) else None
+    return value

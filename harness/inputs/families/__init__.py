@@ -1,0 +1,98 @@
+"""What the parent knows of each model family: its inputs, and which flags concern it.
+
+A new family is a file here and a line of FAMILIES.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
+
+Arrays = dict[str, np.ndarray]
+"""Named arrays, axis 0 = samples."""
+
+FAMILIES = {
+    "bert": "harness.inputs.families.bert",
+    "causal_lm": "harness.inputs.families.causal_lm",
+}
+"""The family a model's TOML names → its module, which holds a `FAMILY`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Description:
+    """What the inputs of one cell are like.
+
+    Attributes:
+        config: what the SUT is told of their shapes, beside the model's own configuration.
+        lengths: what the record tells of their lengths, in tokens; empty where inputs have none.
+        seq_len: the length every input is padded to where that is part of the cell; else None.
+        uneven: whether the inputs cost different amounts.
+        new_tokens_per_sample: on average; None of a family that generates no tokens.
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    seq_len: int | None = None
+    uneven: bool = False
+    new_tokens_per_sample: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """How a family reads a user's file (`--dataset`). Both functions raise UsageError that names file and line.
+
+    Attributes:
+        count: file → how many inputs it holds.
+        read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) → (inputs, notes for the reader).
+    """
+
+    count: Callable[[Path], int]
+    read: Callable[[Model, Size, Path, Tokenizer | None, int | None], tuple[Arrays, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What differs from family to family. Only `synthetic` is needed where every input has one shape and no flag concerns it.
+
+    Attributes:
+        synthetic: (size, samples, stream) → random inputs; another stream gives other values. `size.inputs` holds what the TOML says.
+        twin: (inputs, size) → (arrays of the same shapes and other values, behind rows that show each shape once; how many such rows).
+            The last of these rows is the largest. None: every input has one shape.
+        describe: inputs → what they are like.
+        dataset: how a user's file is read; None: `--dataset` is refused.
+        with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
+        weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size with a user's weights, or UsageError;
+            None: `--weights` is refused.
+        generates_tokens: whether answers are tokens, so that `--eos` concerns it.
+    """
+
+    synthetic: Callable[[Size, int, int], Arrays]
+    twin: Callable[[Arrays, Size], tuple[Arrays, int]] | None = None
+    describe: Callable[[Arrays], Description] = lambda arrays: Description()
+    dataset: Dataset | None = None
+    with_sequence_length: Callable[[Model, Size, int], Size] | None = None
+    weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
+    generates_tokens: bool = False
+
+
+def of(model: Model) -> Family:
+    """The family of a model. Raises KeyError for one that is not in FAMILIES."""
+    family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
+    return family
+
+
+def dataset_of(model: Model) -> Dataset:
+    """How a model's family reads a user's file. Raises UsageError where it reads none."""
+    dataset = of(model).dataset
+    if dataset is None:
+        raise UsageError(f"--dataset FILE: {model.name} is measured on synthetic inputs only: leave it out")
+    return dataset

@@ -1,0 +1,102 @@
+"""The inputs of a model that generates text: `input_ids` [samples, width], `prompt_length` and `max_new_tokens` [samples], all int32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs import tokenizer
+from harness.inputs.families import Arrays, Dataset, Description, Family, text
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    length = size.inputs["prompt_length"]
+    return {
+        "input_ids": text.random_ids(size, (samples, length), stream),
+        "prompt_length": np.full(samples, length, np.int32),
+        "max_new_tokens": np.full(samples, size.inputs["new_tokens"], np.int32),
+    }
+
+
+def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    reader = own or tokenizer.of_bytes(closing=False)
+    prompts, unused = text.read(path)
+    rows = text.encode(model, size, prompts, path, reader)
+    new = [p.max_new_tokens or size.inputs["new_tokens"] for p in prompts]
+    most = size.config["max_position_embeddings"]
+    for prompt, row, count in zip(prompts, rows, new, strict=True):
+        if len(row) + count > most:
+            raise UsageError(
+                f"{path}:{prompt.line}: {len(row)} prompt tokens + {count} new ones are more than the {most} positions of {model.name} "
+                f"{size.name}: split the paragraph with an empty line, or ask for fewer max_new_tokens"
+            )
+    lengths = np.array([len(row) for row in rows], np.int32)
+    arrays = {
+        "input_ids": text.padded(rows, int(lengths.max()), size),
+        "prompt_length": lengths,
+        "max_new_tokens": np.array(new, np.int32),
+    }
+    first, *others = text.notes(path, size, rows, reader, own)
+    return arrays, (first, *unused, *others)
+
+
+def _config(arrays: Arrays) -> dict[str, list[int]]:
+    return {"prompt_buckets": _buckets(arrays["prompt_length"], 16), "new_token_buckets": _buckets(arrays["max_new_tokens"], 8)}
+
+
+def _buckets(lengths: np.ndarray, least: int) -> list[int]:
+    """One length: itself. Uneven ones: powers of two, the last cut to the longest, so that a compiled SUT needs few shapes."""
+    longest = int(lengths.max())
+    if int(lengths.min()) == longest:
+        return [longest]
+    powers = {max(least, 1 << int(n - 1).bit_length()) for n in lengths.tolist()}
+    return sorted({min(p, longest) for p in powers})
+
+
+def _twin(arrays: Arrays, size: Size) -> tuple[Arrays, int]:
+    """A warm-up row for each (prompt, new tokens) bucket, then the inputs' own lengths with other ids."""
+    shapes = np.array(list(product(*_config(arrays).values())), np.int32)
+    rows, width = arrays["input_ids"].shape
+    lengths = np.concatenate([shapes[:, 0], arrays["prompt_length"]])
+    ids = np.concatenate([text.random_ids(size, (len(shapes), width), stream=2), text.random_ids(size, (rows, width), stream=1)])
+    twin = {
+        "input_ids": np.where(np.arange(width) < lengths[:, None], ids, 0).astype(np.int32),
+        "prompt_length": lengths,
+        "max_new_tokens": np.concatenate([shapes[:, 1], arrays["max_new_tokens"]]),
+    }
+    return twin, len(shapes)
+
+
+def _describe(arrays: Arrays) -> Description:
+    return Description(
+        config=_config(arrays),
+        lengths=text.lengths(arrays["prompt_length"], arrays["input_ids"].shape[1]),
+        uneven=any(len(set(arrays[key].tolist())) > 1 for key in ("prompt_length", "max_new_tokens")),
+        new_tokens_per_sample=float(arrays["max_new_tokens"].mean()),
+    )
+
+
+def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
+    """The full size's lengths. Raises UsageError where the folder has too few positions for them."""
+    full, most = model.sizes["full"].inputs, config["max_position_embeddings"]
+    if full["prompt_length"] + full["new_tokens"] > most:
+        lengths = f"{full['prompt_length']} + {full['new_tokens']}"
+        raise UsageError(f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
+    return {**full, "special_ids": text.special_ids(path, config, own)}
+
+
+FAMILY = Family(
+    synthetic=_synthetic,
+    twin=_twin,
+    describe=_describe,
+    dataset=Dataset(count=text.count, read=_read),
+    weights_inputs=_weights_inputs,
+    generates_tokens=True,
+)

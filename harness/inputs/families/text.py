@@ -1,0 +1,141 @@
+"""What all families that read text share: prompts of a user's file, ids of them, and random ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs import tokenizer
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
+
+_SEED = 20240611
+_SPECIAL_IDS = (0, 1, 2)
+"""Ids that mean no text in our own weights; synthetic inputs hold none of them. A user's weights have theirs in `Size.inputs`."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """`line`: where it begins in the file, from 1."""
+
+    text: str
+    line: int
+    max_new_tokens: int | None = None
+
+
+def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
+    """Prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one prompt a paragraph), and notes about it.
+
+    Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
+    """
+    if path.suffix == ".json":
+        raise UsageError(f"--dataset {path}: JSON Lines end in .jsonl, one object a line; rename or convert the file")
+    try:
+        raw = path.read_bytes()
+    except OSError as e:
+        raise UsageError(f"--dataset {path}: cannot be read ({e.strerror})") from None
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        line = raw[: e.start].count(b"\n") + 1
+        raise UsageError(f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file") from None
+    prompts, notes = _json_lines(path, text) if path.suffix in (".jsonl", ".ndjson") else (_paragraphs(text), ())
+    if not prompts:
+        raise UsageError(f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with `prompt` a line (.jsonl)")
+    return prompts, notes
+
+
+def _paragraphs(text: str) -> list[Prompt]:
+    prompts: list[Prompt] = []
+    block: list[str] = []
+    lines = text.split("\n")
+    for number, line in enumerate([*lines, ""], 1):
+        if line.strip():
+            block.append(line.rstrip("\r"))
+        elif block:
+            prompts.append(Prompt("\n".join(block), number - len(block)))
+            block = []
+    return prompts
+
+
+def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
+    prompts, other = [], set()
+    if not text.strip():
+        return [], ()
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        where = f"{path}:{number}"
+        if not line.strip():
+            raise UsageError(f"{where}: an empty line: each line is an object with `prompt`")
+        try:
+            row = json.loads(line)
+        except ValueError as e:
+            raise UsageError(f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}') from None
+        if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"]:
+            raise UsageError(f"{where}: each line is an object with a non-empty string `prompt`; found {line[:60]!r}")
+        new = row.get("max_new_tokens")
+        if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
+            raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
+        other |= set(row) - {"prompt", "max_new_tokens"}
+        prompts.append(Prompt(row["prompt"], number, new))
+    return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
+
+
+def count(path: Path) -> int:
+    """How many prompts a file holds. Raises UsageError as `read` does."""
+    return len(read(path)[0])
+
+
+def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
+    """Seeded ids that mean text, int32 of `shape`."""
+    usual = np.setdiff1d(np.arange(size.config["vocab_size"]), size.inputs.get("special_ids", _SPECIAL_IDS))
+    return usual[np.random.default_rng([_SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
+
+
+def encode(model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer) -> list[list[int]]:
+    """The ids of each prompt. Raises UsageError where the vocabulary is too small, and for a prompt without a token."""
+    if size.config["vocab_size"] < reader.vocabulary:
+        raise UsageError(
+            f"--dataset: the byte-level tokenizer needs a vocabulary of {reader.vocabulary}; {model.name} {size.name} has "
+            f"{size.config['vocab_size']}: put a tokenizer.json into the folder of the weights"
+        )
+    rows = [reader.encode(p.text) for p in prompts]
+    if empty := next((p for p, row in zip(prompts, rows, strict=True) if not row), None):
+        raise UsageError(f"{path}:{empty.line}: {reader.name} makes no token of this prompt: leave it out")
+    return rows
+
+
+def padded(rows: list[list[int]], width: int, size: Size) -> np.ndarray:
+    """The rows filled up behind with the model's padding id, int32 [rows, width]."""
+    stated = size.config.get("pad_token_id")
+    pad = stated if isinstance(stated, int) and 0 <= stated < size.config["vocab_size"] else tokenizer.PAD
+    return np.array([row + [pad] * (width - len(row)) for row in rows], np.int32)
+
+
+def notes(path: Path, size: Size, rows: list[list[int]], reader: Tokenizer, own: Tokenizer | None, padding: str = "") -> tuple[str, ...]:
+    """What a reader of the result should know of the prompts."""
+    shortest, longest = min(map(len, rows)), max(map(len, rows))
+    summary = f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding} ({reader.name})"
+    if size.name == "own" and own is None:
+        return summary, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing"
+    return (summary,)
+
+
+def lengths(each: np.ndarray, width: int) -> dict[str, int]:
+    """What the record tells of lengths: the shortest and the longest input, and the width of the array they are handed over in."""
+    return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
+
+
+def special_ids(path: Path, config: Mapping[str, Any], own: Tokenizer | None) -> tuple[int, ...]:
+    """The ids of a user's weights that mean no text. Raises UsageError where none is left."""
+    named = [config.get(key) for key in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "unk_token_id")]
+    flat = {i for n in named for i in (n if isinstance(n, list) else [n]) if isinstance(i, int)}
+    special = tuple(sorted({i for i in flat | set(own.special if own else ()) if 0 <= i < config["vocab_size"]}))
+    if len(special) == config["vocab_size"]:
+        raise UsageError(f"--weights {path}: all {config['vocab_size']} tokens are special ones: no text can be made of them")
+    return special
