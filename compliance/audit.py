@@ -28,12 +28,13 @@ _MOST_FOLDERS = 2000
 _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
 
-def audit(directory: Path, round: str | None = None) -> Audit:
+def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
     """The results and checks of a directory. Whatever its files hold, the answer is checks, never an error.
 
     Args:
         directory: a run directory; a root that holds open/, closed/ or network/; or such a division.
         round: None: the one record.json names, else the current one.
+        with_result: whether result.json is judged too. It is not while a new one is made, which holds what this audit says.
     """
     directory = directory.absolute()
     if unread := files.walk(directory).unread:
@@ -44,7 +45,7 @@ def audit(directory: Path, round: str | None = None) -> Audit:
             chosen = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
             return Audit(round or "", (), (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),))
-        places = result_folders(directory, chosen)
+        places = [place if with_result else replace(place, result=None) for place in result_folders(directory, chosen)]
         if earlier := _earlier(directory):
             return Audit(chosen.round, (), (earlier,))
     if not places:

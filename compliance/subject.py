@@ -22,7 +22,7 @@ BARE = "a submission without a run directory around it: there is no record.json 
 _OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultFolder:
     """Where the results of one scenario are.
 
@@ -33,6 +33,7 @@ class ResultFolder:
         scenario: the name of its own folder, in the letter case of the rules.
         folder: results/<system>/<benchmark>/<scenario>.
         run: the run directory around the tree, with record.json and raw/; None: a bare submission.
+        result: its result.json, which may be missing; None: nobody judges it.
         measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
         compliance: the folder of its compliance tests.
     """
@@ -45,6 +46,7 @@ class ResultFolder:
     scenario: str
     folder: Path
     run: Path | None
+    result: Path | None
     measurements: Path
     compliance: Path
 
@@ -190,7 +192,17 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
                     where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
                     measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
                     yield ResultFolder(
-                        root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
+                        root=root,
+                        division=division.name,
+                        submitter_folder=submitter,
+                        system=system.name,
+                        benchmark=benchmark.name,
+                        scenario=scenario,
+                        folder=folder,
+                        run=run,
+                        result=run and run / "result.json",
+                        measurements=measurements,
+                        compliance=compliance,
                     )
 
 

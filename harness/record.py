@@ -80,7 +80,7 @@ def make(attempt: Attempt) -> Record:
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
         machine=machine.describe(),
-        git=machine.git(),
+        git=attempt.git,
         process_id=os.getpid(),
         environment={
             "name": environment.name,

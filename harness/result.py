@@ -8,8 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from compliance import audit, logs, rules
+from compliance import audit as audits
+from compliance import logs, rules
 from compliance.findings.check import Check, Verdict
+from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from harness.cell import Cell, Metric, Result, Status
@@ -37,11 +39,12 @@ _CAUSES = {
 }
 
 
-def derive(directory: Path, score: submission.Score | None = None) -> Result:
-    """The result of a run directory, from its files alone.
+def derive(directory: Path, score: submission.Score | None = None, audit: Audit | None = None) -> Result:
+    """The result of a run directory, from its files alone. An earlier result.json is not read.
 
     Args:
-        score: the accuracy, where it has just been taken; None: it is taken from the logs.
+        score: the accuracy, where it has just been computed; None: it is computed from the logs.
+        audit: the audit of the directory without its result.json, where there is one already; None: the directory is audited.
 
     Raises OSError or ValueError where record.json is missing or no JSON.
     """
@@ -53,7 +56,10 @@ def derive(directory: Path, score: submission.Score | None = None) -> Result:
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
             figures = _figures(directory, record, outcomes["performance"])
             return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **figures)
-    return _judged(directory, record, base, outcomes, submission.score(directory, record) if score is None else score)
+    score = submission.score(directory, record) if score is None else score
+    audit = audits.audit(directory, record["round"], with_result=False) if audit is None else audit
+    warnings = [*record["notes"], *_measured_again(directory)]
+    return Result(**base, **_judged(record, _figures(directory, record, outcomes["performance"]), score, audit, warnings))
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
@@ -75,28 +81,24 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
-def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any], score: submission.Score) -> Result:
-    figures = _figures(directory, record, outcomes["performance"])
+def _judged(record: dict[str, Any], figures: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> dict[str, Any]:
+    """The figures of a run whose tests all ended well, and what is to be thought of them: fields of its Result."""
     disturbed, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
-    audited = audit.audit(directory, record["round"])
-    checks = audited.checks_for(record["mode"])
+    checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    warnings = [*record["notes"], *_measured_again(directory), *([] if judged else [f"accuracy not judged: {score}"]), *notes]
     unranked = [*_unranked(record, figures["loadgen"], cause, judged), *disturbed]
-    return Result(
-        **base,
-        **figures,
-        status=Status.INVALID if cause else Status.OK,
-        cause=cause,
-        reason=reason,
-        accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=audited.levels,
-        audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
-        ranked=not unranked,
-        unranked=tuple(unranked),
-        warnings=tuple(warnings),
-    )
+    return figures | {
+        "status": Status.INVALID if cause else Status.OK,
+        "cause": cause,
+        "reason": reason,
+        "accuracy": asdict(score) if isinstance(score, accuracy.Accuracy) else None,
+        "levels": audit.levels,
+        "audit": {v.value: sum(c.verdict is v for c in checks) for v in Verdict},
+        "ranked": not unranked,
+        "unranked": tuple(unranked),
+        "warnings": (*warnings, *([] if judged else [f"accuracy not judged: {score}"]), *notes),
+    }
 
 
 def _measured_again(directory: Path) -> Iterator[str]:

@@ -82,7 +82,6 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     request = attempt.request
-    (directory / "result.json").unlink(missing_ok=True)
     try:
         score = None
         outcome = _run_tests(attempt, directory, reporter)

@@ -276,9 +276,8 @@ def _logged_ms(test: LoadGenRun) -> float | None:
 
 def _result(subject: Subject) -> Iterator[Fault]:
     """Where result.json contradicts record and log. It has no check of its own: it is written after the audit, with its counts."""
-    assert subject.place.run is not None
-    path = subject.place.run / "result.json"
-    if path.exists() or path.is_symlink():
+    path = subject.place.result
+    if path and (path.exists() or path.is_symlink()):
         result, why = files.attempt(files.json_object, path)
         faults = [Fault(why)] if result is None else _contradictions(result, subject)
         yield from (replace(fault, text=f"result.json: {fault.text}", file="result.json") for fault in faults)

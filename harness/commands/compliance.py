@@ -12,10 +12,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from compliance import audit as audits
 from compliance import rules
 from compliance import subject as tree
-from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Check, judge, not_applicable
+from compliance.findings.check import Check, not_applicable
 from compliance.logs import files
 from harness import locks, output, result
 from harness.commands import checks
@@ -31,6 +31,8 @@ from sut.registry import SUTS
 
 _OWN = " (--python)"
 _BLOCK = 1 << 24
+# Checks that belong to no compliance test by their id, and say something of them or why there is nothing to say.
+_OTHER_IDS = ("output-length", "repeated-samples", "submission-tree", "logs-say-nothing", "audit-of-compliance-tests", "audit-of-reading")
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 
 
@@ -80,19 +82,11 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
                 write_json(log_dir / "outcome.json", outcome)
             loadgen_run.compressed_trace(log_dir)
         score = submission.write(directory, of, record.get("submitter") or _submitter(directory))
-        (directory / "result.json").unlink(missing_ok=True)  # the earlier one is no witness against its successor
-        write_json(directory / "result.json", asdict(result.derive(directory, score)))
-    return list(_checks(directory, record["mode"], of))
-
-
-def _checks(directory: Path, mode: str, of: rules.Rules) -> Iterator[Check]:
-    if mode == "quick":
-        yield not_applicable("quick-run", _QUICK)
-    places = tree.result_folders(directory, of)
-    if not places:
-        yield judge("submission-tree", [f"{directory.name} holds none"], "")
-    for place in places:
-        yield from compliance_tests.checks(tree.read(place, of))
+        audit = audits.audit(directory, of.round, with_result=False)
+        write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))
+    ids = (*(name.lower() for name in of.compliance_tests), *_OTHER_IDS)
+    quick = [not_applicable("quick-run", _QUICK)] if record["mode"] == "quick" else []
+    return [*quick, *(check for check in audit.checks if check.id.startswith(ids))]
 
 
 def _done(directory: Path, name: str) -> bool:

@@ -137,8 +137,9 @@ def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
     shutil.rmtree(directory / "open")
     submission.write(directory, asked.rules, asked.asked.submitter)
     assert {p: p.read_bytes() for p in (directory / "open").rglob("*") if p.is_file()} == files
-    again = json.loads(json.dumps(run.asdict(result.derive(directory))))
-    assert again == json.loads((directory / "result.json").read_text())
+    before = json.loads((directory / "result.json").read_text())
+    (directory / "result.json").write_text(json.dumps({**before, "metric": None}))  # the next one does not depend on it
+    assert json.loads(json.dumps(run.asdict(result.derive(directory)))) == before
 
 
 def test_without_a_reference_a_cell_is_ok_and_unranked(tmp_path, made_environment, monkeypatch):
