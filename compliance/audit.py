@@ -129,7 +129,14 @@ def _repeated_runs(results: Sequence[ResultLine], chosen: rules.Rules) -> Iterat
 
 def _folder_checks(place: ResultFolder, chosen: rules.Rules, results: list[ResultLine]) -> list[Check]:
     """Every check of one result folder. Appends its line to `results`."""
-    line = ResultLine(place.name, place.division, place.submitter_folder.name, place.system, place.benchmark, place.scenario)
+    line = ResultLine(
+        place=place.name,
+        division=place.division,
+        submitter=place.submitter_folder.name,
+        system=place.system,
+        benchmark=place.benchmark,
+        scenario=place.scenario,
+    )
     if place.scenario not in chosen.scenarios:
         results.append(line)
         text = f"{place.folder.name} is none this audit has rules for: {', '.join(chosen.scenarios)}"

@@ -64,7 +64,7 @@ class ResultFolder:
         return self.run and self.run / "raw" / test
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadGenRun:
     """One LoadGen test: performance, accuracy or a compliance test.
 
@@ -94,7 +94,7 @@ class LoadGenRun:
         return self.name.lower()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """Everything the checks of one result folder need; None: it is not there, or `faults` says why it could not be read.
 
@@ -229,19 +229,19 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
     performance = _test("performance", place.folder / layout.performance, place, rules)
     accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
     return Subject(
-        place,
-        rules,
-        performance,
-        replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
-        take(files.json_object, place.run / "record.json") if place.run else None,
-        take(files.json_object, base / layout.system.format(system=place.system)),
-        take(files.json_object, measurements_file(place, rules)),
-        take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
-        take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
-        take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
-        place.show(trace),
-        dict(_compliance(place, rules)),
-        faults,
+        place=place,
+        rules=rules,
+        performance=performance,
+        accuracy=replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
+        record=take(files.json_object, place.run / "record.json") if place.run else None,
+        system=take(files.json_object, base / layout.system.format(system=place.system)),
+        measurements=take(files.json_object, measurements_file(place, rules)),
+        mapping=take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
+        accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
+        trace=take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
+        trace_file=place.show(trace),
+        compliance=dict(_compliance(place, rules)),
+        faults=faults,
     )
 
 
@@ -302,14 +302,14 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
         outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
         job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
     return LoadGenRun(
-        name,
-        folder,
-        _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
-        summary or logs.Summary({}, "", (summary_fault,)),
-        conf,
-        outcome,
-        job,
-        {file: why for file, why in faults.items() if why},
+        name=name,
+        folder=folder,
+        detail=_completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
+        summary=summary or logs.Summary({}, "", (summary_fault,)),
+        user_conf=conf,
+        outcome=outcome,
+        job=job,
+        faults={file: why for file, why in faults.items() if why},
     )
 
 

@@ -78,7 +78,7 @@ class Metric:
     estimate: str = "mean"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """Everything derived from one run directory; compliance/schemas/result.json describes it.
 

@@ -253,7 +253,9 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
 def unsupported(request: Request) -> str | None:
     """Why no framework needs to be asked; None: it has to be tried."""
     model = request.model
-    return registry.unsupported(request.asked.sut, model.name, model.family, model.task, request.precision, request.device)
+    return registry.unsupported(
+        request.asked.sut, model=model.name, family=model.family, task=model.task, precision=request.precision, device=request.device
+    )
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

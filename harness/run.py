@@ -50,7 +50,13 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     with _timed(setup, "inputs"):
         own_tokenizer = request.weights.tokenizer if request.weights else None
         inputs = dataset.prepare(
-            request.model, request.size, request.samples, request.asked.dataset, request.asked.cache, own_tokenizer, request.asked.seq_len
+            request.model,
+            request.size,
+            samples=request.samples,
+            dataset=request.asked.dataset,
+            cache=request.asked.cache,
+            own=own_tokenizer,
+            seq_len=request.asked.seq_len,
         )
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
@@ -94,7 +100,7 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
             raise
         rundir.release_reserve(directory)
         reason = f"the disk of {directory} is full: free some space or choose another --out; what was measured stays"
-        found = Result(attempt.cell, request.asked.mode, request.rules.round, str(directory), Status.ERROR, reason)
+        found = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
     write_json(directory / "result.json", asdict(found))
     return found
 
@@ -149,7 +155,11 @@ def _tell_the_rest(request: Request, job: Job, performance: Outcome, reporter: R
 
 
 def _not_measured(request: Request, status: Status, reason: str) -> Result:
-    return Result(_cell(request), request.asked.mode, request.rules.round, "", status, reason)
+    return _without_figures(request, _cell(request), status, reason)
+
+
+def _without_figures(request: Request, cell: Cell, status: Status, reason: str, directory: str = "") -> Result:
+    return Result(cell=cell, mode=request.asked.mode, round=request.rules.round, directory=directory, status=status, reason=reason)
 
 
 def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:

@@ -160,7 +160,7 @@ ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
 
 
-def unsupported(sut: str, model: str, family: str, task: str, precision: str, device: str) -> str | None:
+def unsupported(sut: str, *, model: str, family: str, task: str, precision: str, device: str) -> str | None:
     """Why this SUT cannot run this cell, as far as that is known without running anything."""
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):

@@ -21,7 +21,7 @@ _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::con
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Observed:
     """What a watched call of a model did.
 
@@ -119,8 +119,16 @@ def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
                 bits.update([min(known)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
-    compiled = len((passes & entered) - leaking)
-    return Observed(count["operators"], count["outside"], count["regions"], count["inductor calls"], len(passes), compiled, errors, bits)
+    return Observed(
+        operators=count["operators"],
+        operators_outside=count["outside"],
+        regions=count["regions"],
+        inductor_calls=count["inductor calls"],
+        passes=len(passes),
+        compiled_passes=len((passes & entered) - leaking),
+        product_errors=errors,
+        product_bits=bits,
+    )
 
 
 def _around(event: Any) -> tuple[str, int]:

@@ -170,11 +170,11 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
+    settings = counts.issue_settings(detail, subject.scenario, seed)
     numbers, indices = (np.array([getattr(row, key) for row in answers.rows], np.int64) for key in ("seq_id", "index"))
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        expected = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, per_query)[numbers]
+        expected = sample_order.performance(settings, loaded, draws, count=count, min_query_count=least)[numbers]
         if np.array_equal(expected, indices):
             return
     at = np.flatnonzero(expected != indices)[0]

@@ -201,8 +201,8 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    equal = detail.get("effective_sample_concatenate_permutation") is True
-    if stray := misplaced(subject.scenario, sets, equal, seed, per_query, seq_ids, indices):
+    settings = counts.issue_settings(detail, subject.scenario, seed)
+    if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
         at, expected = stray
         text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {expected}"
         yield Fault(text, str(expected), str(indices[at]))

@@ -43,7 +43,7 @@ def _faults(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str
         yield f"result_query_count or {name} is missing"
         return
     for percentile, key in estimates(scenario, rules):
-        yield from _estimate(detail, scenario, name, percentile, key, rules)
+        yield from _estimate(detail, scenario, rules, name=name, percentile=percentile, key=key)
 
 
 def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
@@ -74,7 +74,7 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
         yield entry_fault(detail, "early_stopping_met", all(said), "what it says of itself makes it")
 
 
-def _estimate(detail: Detail, scenario: str, name: str, percentile: float, key: str, rules: Rules) -> Iterator[Fault | str]:
+def _estimate(detail: Detail, scenario: str, rules: Rules, *, name: str, percentile: float, key: str) -> Iterator[Fault | str]:
     text = str(detail.get(name))
     queries, estimate = int(detail.number("result_query_count") or 0), detail.number(key)
     if estimate is None:

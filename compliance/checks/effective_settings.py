@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shorten
@@ -79,27 +79,28 @@ def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
     yield from _BY_SCENARIO[scenario](detail)
 
 
-def _numbers(detail: Detail, *keys: str) -> tuple[float, ...] | None:
+def _numbers(detail: Detail, keys: Sequence[str]) -> tuple[float, ...] | None:
     found = [detail.number(key) for key in keys]
     return None if None in found else tuple(v for v in found if v is not None)
 
 
+_COUNTS = (
+    "requested_min_duration_ms",
+    "requested_min_query_count",
+    "effective_target_qps",
+    "effective_samples_per_query",
+    "effective_min_query_count",
+    "effective_min_sample_count",
+)
+
+
 def _offline(detail: Detail) -> Faults:
     """Offline has one query of max(min_query_count, 1.1 × min_duration × target_qps) samples."""
-    found = _numbers(
-        detail,
-        "requested_offline_expected_qps",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-    )
-    if found is None:
+    values = _numbers(detail, ("requested_offline_expected_qps", *_COUNTS))
+    if values is None:
         yield "a setting of Offline is missing"
         return
-    rate, duration_ms, least, target, samples, queries, least_samples = found
+    rate, duration_ms, least, target, samples, queries, least_samples = values
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
         text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {expected} at {rate}"
@@ -138,7 +139,7 @@ def _server(detail: Detail) -> Faults:
     """Server: the rate is the requested one, and a query has one sample."""
     keys = ("effective_samples_per_query", "effective_min_query_count", "effective_min_sample_count", "requested_min_query_count")
     rates = ("requested_server_target_qps", "effective_target_qps")
-    values = _numbers(detail, *keys, *rates)
+    values = _numbers(detail, (*keys, *rates))
     if values is None:
         yield "a setting of Server is missing"
         return
@@ -150,16 +151,8 @@ def _server(detail: Detail) -> Faults:
 
 
 def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
-    keys = (
-        f"requested_{name}_expected_latency_ns",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-    )
-    values = _numbers(detail, *keys)
+    keys = (f"requested_{name}_expected_latency_ns", *_COUNTS)
+    values = _numbers(detail, keys)
     return f"a setting of {scenario} is missing" if values is None or values[0] <= 0 else dict(zip(keys, values, strict=True))
 
 

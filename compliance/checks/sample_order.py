@@ -77,15 +77,14 @@ def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]
     if sets is None or least is None or seed is None or trace.problems:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log" if not trace.problems else trace.problems[0]
         return
-    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, scenario)
+    settings = counts.issue_settings(detail, scenario, seed)
     if detail.get("effective_performance_issue_same") or detail.get("effective_performance_issue_unique"):
         yield "the samples were chosen by audit settings"
         return
     first, sample = -1, -1
     for draws in Draws:
-        expected = order.performance(
-            scenario, sets[0], len(trace.index), order.bounded(least, len(trace.index)), equal, seed, draws, per_query
-        )
+        queries = order.bounded(least, len(trace.index))
+        expected = order.performance(settings, sets[0], draws, count=len(trace.index), min_query_count=queries)
         others = np.flatnonzero(expected != trace.index)
         if not others.size:
             return

@@ -153,15 +153,15 @@ def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str 
     """
     kept, left_out = _kept(faults, file)
     if not kept:
-        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
+        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return _check(check_id, Verdict.FAIL, detail, file, fix, faults=kept, faults_left_out=left_out)
+    return _check(check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out)
 
 
 def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
     """A check that does not apply to this directory."""
-    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file, fix)
+    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file=file, fix=fix)
 
 
 def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
@@ -171,11 +171,11 @@ def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = 
         reasons: what `why` is made of, one by one.
     """
     kept, left_out = _kept(reasons, file)
-    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, faults=kept, faults_left_out=left_out)
+    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file=file, fix=fix, faults=kept, faults_left_out=left_out)
 
 
 def _check(
-    check_id: str, verdict: Verdict, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+    check_id: str, verdict: Verdict, detail: str, *, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
 ) -> Check:
     entry = registry.get(check_id)
     return Check(

@@ -17,7 +17,7 @@ def passes(checks: Sequence[Check]) -> bool:
     return all(check.verdict is not Verdict.FAIL for check in checks) and any(check.verdict is Verdict.PASS for check in checks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultLine:
     """What one scenario's folder says was measured; what could not be read is empty.
 

@@ -107,15 +107,15 @@ def _project_limits(d: dict[str, Any]) -> ProjectLimits:
 
 def _scenario(name: str, d: dict[str, Any]) -> ScenarioRules:
     return ScenarioRules(
-        d["min_duration_ms"],
-        d["min_query_count"],
-        d["capped_by_dataset"],
-        d["percentile"],
-        d["counts"],
-        _made(ReportedMetric, d["metric"]),
-        d.get("logged_as", name),
-        tuple(d.get("inferred_from", ())),
-        d.get("samples_per_query", 1),
+        min_duration_ms=d["min_duration_ms"],
+        least_count=d["min_query_count"],
+        capped_by_dataset=d["capped_by_dataset"],
+        percentile=d["percentile"],
+        counts=d["counts"],
+        metric=_made(ReportedMetric, d["metric"]),
+        logged_as=d.get("logged_as", name),
+        inferred_from=tuple(d.get("inferred_from", ())),
+        samples_per_query=d.get("samples_per_query", 1),
     )
 
 

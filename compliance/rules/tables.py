@@ -16,7 +16,7 @@ class ReportedMetric:
     higher_is_better: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScenarioRules:
     """What a round asks of one scenario.
 
@@ -44,7 +44,7 @@ class ScenarioRules:
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """An official benchmark's row in the checkers' tables.
 
@@ -81,7 +81,7 @@ class Benchmark:
         return replace(self, **self.by_scenario.get(scenario, {}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """Where files lie in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
 
@@ -130,7 +130,7 @@ class Truncation:
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvidenceRule:
     """What an execution must show; None: nothing is asked.
 
@@ -168,7 +168,7 @@ class Dates:
     clock_tolerance_s: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComplianceTest:
     """One TESTxx of mlcommons/inference, compliance/.
 
@@ -237,7 +237,7 @@ class Tolerance:
     at_least: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProjectLimits:
     """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
 
@@ -277,7 +277,7 @@ class ConfKey:
         return self.requested.get(scenario, self.requested.get("*"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rules:
     """All rules of one round.
 

@@ -26,7 +26,7 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _NAMED = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Folder:
     """A folder that fits its model.
 
@@ -68,8 +68,15 @@ def look(path: Path, model: Model) -> Folder:
         notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
     notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
     config["dtype"] = precision
-    ends = _end_tokens(path, config)
-    return Folder(path, _size(path, model, config, precision, own_tokenizer), files, index, own_tokenizer, ends, tuple(notes))
+    return Folder(
+        path=path,
+        size=_size(path, model, config, precision, own_tokenizer),
+        files=files,
+        index=index,
+        tokenizer=own_tokenizer,
+        end_tokens=_end_tokens(path, config),
+        notes=tuple(notes),
+    )
 
 
 def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:

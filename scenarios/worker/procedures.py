@@ -136,8 +136,16 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     batches = qsl.batches(size)
     beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
-    ends = job.workload.config.get("end_tokens", ())
-    reference.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
+    reference.write_reference(
+        job.log_dir / "reference.npz",
+        sut,
+        qsl.arrays,
+        prepared=batches,
+        batch_size=size,
+        logits_rows=job.logits_rows,
+        on_batch=lambda: beat.bump(1),
+        end_tokens=job.workload.config.get("end_tokens", ()),
+    )
     return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(sut.evidence())}
 
 

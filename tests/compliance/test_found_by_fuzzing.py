@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from compliance import audit, logs, rules
-from compliance import subject as tree
 from compliance.checks import sample_order
 from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sample_order as order
@@ -118,7 +117,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
         "loaded_qsl_set": [1, 2],
     }
     lines = {key: (logs.Line(1, key, value, 0.0),) for key, value in values.items()}
-    test = tree.LoadGenRun("performance", tmp_path, logs.Detail(values, lines, (), (), ()), logs.Summary({}, "", ()), None, None, None, {})
+    test = runs.performance_run(tmp_path, logs.Detail(values, lines, (), (), ()))
     assert [str(fault) for fault in sample_order._loaded(test, rules.load("v5.1"))] == [
         "the sets, a count or the seed is missing from the log"
     ]

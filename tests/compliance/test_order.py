@@ -50,6 +50,11 @@ def draws_of(detail: logs.Detail, total: int, loaded: int, kept: int | None) -> 
     return next(draws for draws in Draws if order.loaded_sets(total, loaded, seed, draws, each)[:kept] == sets)
 
 
+def settings_of(scenario: str, equal: bool, detail: logs.Detail) -> order.IssueSettings:
+    each = counts.samples_per_query(detail, scenario)
+    return order.IssueSettings(scenario=scenario, equal_issue=equal, seed=rules.load().seeds["sample_index_rng_seed"], per_query=each)
+
+
 @pytest.mark.parametrize("equal", [False, True], ids=["free", "equal issue"])
 @pytest.mark.parametrize(("total", "loaded"), [(37, 20), (100, 100), (3, 2), (1, 1), (1021, 517)])
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream", "MultiStream", "Server"])
@@ -59,16 +64,9 @@ def test_a_performance_test_takes_the_samples_the_seeds_say(tmp_path, scenario, 
     (loaded_set,) = detail.all("loaded_qsl_set")
     seen = trace.read(tmp_path / "mlperf_log_trace.json")
     assert not seen.problems
-    wanted = order.performance(
-        scenario,
-        loaded_set,
-        len(seen.index),
-        detail.get("effective_min_query_count"),
-        equal,
-        rules.load().seeds["sample_index_rng_seed"],
-        draws,
-        counts.samples_per_query(detail, scenario),
-    )
+    settings = settings_of(scenario, equal, detail)
+    least = detail.get("effective_min_query_count")
+    wanted = order.performance(settings, loaded_set, draws, count=len(seen.index), min_query_count=least)
     assert len(seen.index) >= 300
     assert wanted.tolist() == seen.index.tolist()
 
@@ -80,8 +78,8 @@ def test_an_accuracy_test_takes_each_sample_once_in_the_order_of_the_seeds(tmp_p
     detail = measured(tmp_path, scenario, "AccuracyOnly", total, loaded, equal)
     draws = draws_of(detail, total, loaded, None)
     answers = logs.read_accuracy(tmp_path / "mlperf_log_accuracy.json")
-    seed, each = rules.load().seeds["sample_index_rng_seed"], counts.samples_per_query(detail, scenario)
-    wanted = order.accuracy(scenario, detail.all("loaded_qsl_set"), equal, seed, draws, each)
+    settings, each = settings_of(scenario, equal, detail), counts.samples_per_query(detail, scenario)
+    wanted = order.accuracy(settings, detail.all("loaded_qsl_set"), draws)
     assert sorted(set(answers.indices)) == list(range(total))
     assert len(answers.indices) == sum(
         -(-len(counts.without_wraparound(one, detail, scenario)) // each) * each for one in detail.all("loaded_qsl_set")

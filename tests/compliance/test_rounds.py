@@ -12,6 +12,7 @@ from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.checks import sample_order
 from compliance.findings.check import Check, Verdict
+from tests.compliance import tree as runs
 from tests.compliance.tree import base, scenario_folder
 
 V51 = rules.load("v5.1")
@@ -77,6 +78,6 @@ def test_what_its_loadgen_leaves_unsaid_is_filled_in(tmp_path: Path) -> None:
     log.write_text("".join(f":::MLLOG {json.dumps({'key': key, 'value': value, **entry})}\n" for key, value in values.items()))
     detail = tree._completed(logs.read_detail(log), V51)
     assert detail.get("effective_accuracy_sample_count") == 37 and detail.get("requested_accuracy_sample_count_override") == 0
-    test = tree.LoadGenRun("performance", tmp_path, detail, logs.Summary({}, "", ()), None, None, None, {})
+    test = runs.performance_run(tmp_path, detail)
     assert list(sample_order._loaded(test, V51)) == []
     assert list(sample_order._loaded(test, rules.load())) != []

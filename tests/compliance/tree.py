@@ -19,6 +19,7 @@ import numpy as np
 from compliance import logs, rules
 from compliance.findings.check import Check
 from compliance.scoring import accuracy
+from compliance.subject import LoadGenRun
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import compliance_folders, submission
@@ -121,8 +122,22 @@ def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
     qsl.load(range(qsl.count))
     path = directory / "reference.npz"
     batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
-    write_reference(path, sut, qsl.arrays, batches, 32, _LOGITS_ROWS, lambda: None)
+    write_reference(path, sut, qsl.arrays, prepared=batches, batch_size=32, logits_rows=_LOGITS_ROWS, on_batch=lambda: None)
     return path
+
+
+def performance_run(folder: Path, detail: logs.Detail) -> LoadGenRun:
+    """A performance test of which only the detail log is there."""
+    return LoadGenRun(
+        name="performance",
+        folder=folder,
+        detail=detail,
+        summary=logs.Summary({}, "", ()),
+        user_conf=None,
+        outcome=None,
+        job=None,
+        faults={},
+    )
 
 
 def _packed(trace: Path) -> str:

@@ -72,7 +72,10 @@ def test_what_a_result_prints_follows_the_table(registered):
             sut="mock", model="bert", size="tiny", task="predict", scenario=scenario, precision="float32", batch_size=8, device="cpu"
         )
         measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
-        return output.measured(Result(cell, "quick", "v6.1", "", Status.OK, measured=measured, metric=Metric("m", 1.0, "ms", False)))
+        metric = Metric("m", 1.0, "ms", False)
+        return output.measured(
+            Result(cell=cell, mode="quick", round="v6.1", directory="", status=Status.OK, measured=measured, metric=metric)
+        )
 
     assert printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
     assert printed("Offline") == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"

@@ -25,7 +25,15 @@ def main(specification: Path) -> None:
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
         sut = module.load(workload)
         if not reference.exists():
-            write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, len(inputs["input_ids"]), lambda: None)
+            write_reference(
+                reference,
+                sut,
+                inputs,
+                prepared=[sut.prepare(inputs)],
+                batch_size=workload.batch_size,
+                logits_rows=len(inputs["input_ids"]),
+                on_batch=lambda: None,
+            )
         answers = dict(answer(sut, inputs))
         with np.load(reference) as f:
             if "tokens" in f:

@@ -33,7 +33,15 @@ def main(specification: Path) -> None:
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:
-        write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
+        write_reference(
+            reference,
+            sut,
+            inputs,
+            prepared=[sut.prepare(inputs)],
+            batch_size=workload.batch_size,
+            logits_rows=spec["logits_rows"],
+            on_batch=lambda: None,
+        )
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
