@@ -202,8 +202,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
-    scratch.mkdir()
+def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
+    """The job of a SUT that computes nothing."""
     np.savez(scratch / "inputs.npz", input_ids=np.ones((_QSL, 32), np.int32), attention_mask=np.ones((_QSL, 32), np.int32))
     workload = Workload(
         model="nothing",
@@ -216,29 +216,33 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
         backend=None,
         execution="eager",
     )
-    limits = Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL)
+    return Job(
+        sut="nothing",
+        family="none",
+        workload=workload,
+        scenario=scenario,
+        test="performance",
+        benchmark="nothing-tiny",
+        answer=("logits",),
+        inputs=scratch / "inputs.npz",
+        synthetic=scratch / "inputs.npz",
+        warmup_rows=1,
+        limits=Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL),
+        log_dir=scratch,
+    )
+
+
+def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
+    scratch.mkdir()
+    job = _nothing_job(scratch, scenario, batch)
     alone, ours, cost = [], [], []
     for turn in range(rounds):
         us, bare = {}, 0.0
         for kind in ("alone", "harness") if turn % 2 else ("harness", "alone"):
             folder = scratch / f"{kind}-{turn}"
-            job = Job(
-                sut="nothing",
-                family="none",
-                workload=workload,
-                scenario=scenario,
-                test="performance",
-                benchmark="nothing-tiny",
-                answer=("logits",),
-                inputs=scratch / "inputs.npz",
-                synthetic=scratch / "inputs.npz",
-                warmup_rows=1,
-                limits=limits,
-                log_dir=folder,
-            )
-            told = _child(kind, job, Path(sys.executable), {})
+            report = _child(kind, dataclasses.replace(job, log_dir=folder), Path(sys.executable), {})
             us[kind] = 1e6 / _rate(folder, scenario)
-            bare = told.get("bare_us", bare)
+            bare = report.get("bare_us", bare)
         alone.append(us["alone"])
         ours.append(us["harness"])
         cost.append(us["harness"] - us["alone"] - bare)

@@ -14,9 +14,10 @@ from compliance import checklist, rules
 from compliance.checks import layout
 from compliance.findings.check import Check, Fault, escape, judge, not_applicable, placed, shorten
 from compliance.findings.verdict import Audit, ResultLine
+from compliance.folders import ResultFolder, result_folders, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
-from compliance.subject import ResultFolder, Subject, folders, read, result_folders
+from compliance.subject import Subject, read
 
 # The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
 _TOKEN_RATES = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
@@ -94,7 +95,7 @@ def _strays(places: Sequence[ResultFolder], chosen: rules.Rules) -> Iterator[Fau
         if path.name not in chosen.layout.divisions and path.name.lower() in chosen.layout.divisions:
             yield Fault(f"{path.name}/ is no division by the letter: it is not read", file=path.name)
     judged = {place.submitter_folder for place in places}
-    for path in sorted({each for place in places for each in folders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
+    for path in sorted({each for place in places for each in subfolders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
         name = places[0].show(path)
         yield Fault(f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged", file=name)
     kinds = Counter((place.folder.parent, place.scenario) for place in places)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
 from compliance.findings.entries import entry_fault
+from compliance.folders import subfolders
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
-from compliance.subject import Subject, folders
+from compliance.subject import Subject
 
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
 # No line of accuracy.txt that states a metric is longer.
@@ -176,7 +177,7 @@ def _scenarios(subject: Subject) -> Iterator[Fault]:
         yield from faults
         return
     row, suite, stated = subject.rules.benchmarks[subject.official or ""], _suite(subject), (subject.system or {}).get("system_type")
-    there = {folder.name.lower() for folder in folders(subject.place.folder.parent)}
+    there = {folder.name.lower() for folder in subfolders(subject.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:
         if name.lower() not in there:

@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Rules
-from compliance.subject import LoadGenRun, ResultFolder, Subject, folders, measurements_file
+from compliance.subject import LoadGenRun, Subject
 
 _ADD = "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written when it is measured again"
 _RESTORE = "put the log there as LoadGen wrote it, or measure again"
@@ -193,7 +194,7 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
             yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
         elif path.parent == base and path.is_dir() and path.name not in rules.layout.submitter_folders:
             yield Fault(f"{named} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
-    results = {system.name for system in folders(base / "results")}
+    results = {system.name for system in subfolders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:
             yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))

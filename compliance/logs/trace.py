@@ -79,13 +79,7 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
-    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
-    del parts
-    columns[1:4] = map(_compact, columns[1:4])
-    if (columns[1][1:] < columns[1][:-1]).any():
-        order = np.argsort(columns[1], kind="stable")
-        columns = [column[order] for column in columns]
-    start_ns, sequence, query, index, delay_ns, latency_ns = columns
+    start_ns, sequence, query, index, delay_ns, latency_ns = _columns(parts)
     return Trace(
         sha256=digest.hexdigest(),
         sequence=sequence,
@@ -98,6 +92,17 @@ def read(path: Path) -> Trace:
         ready_ns=ready_ns,
         problems=tuple(problems),
     )
+
+
+def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """The six columns of all parts, in the order of the samples' numbers. Empties `parts`, which would hold every value a second time."""
+    columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
+    parts.clear()
+    columns[1:4] = map(_compact, columns[1:4])
+    if (columns[1][1:] < columns[1][:-1]).any():
+        order = np.argsort(columns[1], kind="stable")
+        columns = [column[order] for column in columns]
+    return columns
 
 
 def _compact(column: np.ndarray) -> np.ndarray:

@@ -8,21 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
 from compliance.rules.tables import (
     Benchmark,
-    ComplianceTest,
     ConfKey,
     Dates,
     EarlyStopping,
     EvidenceRule,
     Layout,
-    OutputLength,
     ProjectLimits,
-    Repeats,
     ReportedMetric,
     Rules,
     ScenarioRules,
-    ScoredTest,
     Tolerance,
     Truncation,
 )

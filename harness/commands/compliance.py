@@ -14,8 +14,8 @@ from typing import Any
 
 from compliance import audit as audits
 from compliance import rules
-from compliance import subject as tree
 from compliance.findings.check import Check, not_applicable
+from compliance.folders import subfolders
 from compliance.logs import files
 from harness import locks, output, result
 from harness.commands import checks
@@ -188,4 +188,4 @@ def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path)
 
 
 def _submitter(directory: Path) -> str:
-    return next((path.name for path in tree.folders(directory / "open")), "unofficial")
+    return next((path.name for path in subfolders(directory / "open")), "unofficial")

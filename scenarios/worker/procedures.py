@@ -88,26 +88,10 @@ def calibrate(
     beat.enter("calibrate", hang_limit_s(slowest_ns))
     issue, _ = scenario.callbacks(sut, samples_like, respond, job)
     batch = job.workload.batch_size
-    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
-    samples, wanted_ns = max(2 if batch > 1 else 1, sut.in_flight) * batch, job.limits.calibration_seconds * 1e9
-    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
-    order = np.random.default_rng(0).permutation(samples_like.count)
-    windows: list[float] = []
-    issued = 0
     began = _clock()
-    deadline = _clock() + wanted_ns
-    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
-        indices = order[(issued + np.arange(samples)) % samples_like.count].tolist()
-        issued += samples
-        start = _clock()
-        scenario.drive(issue, indices)
-        elapsed = _clock() - start
-        if elapsed < wanted_ns / _WINDOWS / 2:
-            samples, windows = samples * 2, []
-            deadline = _clock() + wanted_ns
-        else:
-            windows.append(elapsed / samples)
-    windows = windows[1:] or windows
+    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
+    least = max(2 if batch > 1 else 1, sut.in_flight) * batch
+    windows, samples = _windows(lambda rows: scenario.drive(issue, rows), samples_like.count, least, job.limits.calibration_seconds * 1e9)
     return {
         "fastest_sample_ns": min(windows),
         "median_sample_ns": statistics.median(windows),
@@ -116,6 +100,33 @@ def calibrate(
         "window_samples": samples,
         "spent_ns": _clock() - began,
     }
+
+
+def _windows(issue: Callable[[list[int]], None], count: int, samples: int, total_ns: float) -> tuple[list[float], int]:
+    """(nanoseconds of a sample in each window, samples of a window).
+
+    Args:
+        issue: issues these rows of the `count` there are, and returns when they are answered.
+        samples: of the first window.
+        total_ns: how long all windows are to last together.
+    """
+    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
+    order = np.random.default_rng(0).permutation(count)
+    windows: list[float] = []
+    issued = 0
+    deadline = _clock() + total_ns
+    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
+        rows = order[(issued + np.arange(samples)) % count].tolist()
+        issued += samples
+        start = _clock()
+        issue(rows)
+        elapsed = _clock() - start
+        if elapsed < total_ns / _WINDOWS / 2:
+            samples, windows = samples * 2, []
+            deadline = _clock() + total_ns
+        else:
+            windows.append(elapsed / samples)
+    return windows[1:] or windows, samples
 
 
 def _plan(job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float) -> preflight.Plan:

@@ -16,6 +16,7 @@ from compliance import subject as tree
 from compliance.checks import latencies, layout, metadata
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
+from compliance.folders import result_folders
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
 from tests.compliance import tree as runs
@@ -73,7 +74,7 @@ def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> N
 @pytest.mark.parametrize("test", tree.TESTS)
 def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
+    subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     keys = [key for key in getattr(subject, test).detail.values if not key.startswith(_NO_CLAIM)]
     assert len(keys) > 50
     unseen = [(key, new) for key in keys for new in (_other, False) if not _seen(_with(subject, test, key, new))]
@@ -83,7 +84,7 @@ def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Pa
 @pytest.mark.parametrize(("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")])
 def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
+    subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     for key in getattr(subject, test).detail.values:
         for value in (None, True, 0, -1, 10**30, 1e300, "", "x", [], [None], {}, {"a": None}):
             _seen(_with(subject, test, key, value))

@@ -16,6 +16,7 @@ from compliance import subject as tree
 from compliance.audit_tests import answers as audited_answers
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Check, Verdict
+from compliance.folders import result_folders
 from compliance.loadgen import sampling
 from compliance.rules import sources
 from tests.compliance import conftest, mutations
@@ -46,7 +47,7 @@ def run(complied: Callable[[str], Path], tmp_path: Path, request: pytest.Fixture
 
 
 def found(run: Path, of: rules.Rules = LOOSE) -> dict[str, Check]:
-    (place,) = tree.result_folders(run, of)
+    (place,) = result_folders(run, of)
     return {check.key: check for check in compliance_tests.checks(tree.read(place, of))}
 
 
@@ -280,7 +281,7 @@ def test_a_test_that_is_not_there_fails_where_it_is_asked_for(run: Path, divisio
     shutil.rmtree(mapped / "SingleStream" / "TEST01")
     shutil.rmtree(run / "raw" / "TEST01")
     (run / "open").rename(run / division)
-    (place,) = tree.result_folders(run, LOOSE)
+    (place,) = result_folders(run, LOOSE)
     checks = {c.key: c for c in compliance_tests.checks(tree.read(place, LOOSE))}
     assert checks["test01"].verdict is outcome
     assert ("open division asks for none" in checks["test01"].detail) == (division == "open")

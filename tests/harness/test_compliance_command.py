@@ -13,6 +13,7 @@ from compliance import rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Verdict
+from compliance.folders import result_folders
 from harness import cli, plan, result, run
 from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
@@ -246,7 +247,7 @@ def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(tmp_pa
     assert any(text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about") for text in reporter.said)
     (folder,) = Path(found.directory).glob("open/*/results/*/*/*")
     assert sorted(path.name for path in folder.glob("TEST*")) == ["TEST01", "TEST04", "TEST06"]
-    (place,) = tree.result_folders(Path(found.directory), rules.load())
+    (place,) = result_folders(Path(found.directory), rules.load())
     assert [c.line() for c in compliance_tests.checks(tree.read(place, rules.load())) if c.verdict is Verdict.FAIL] == []
 
 
