@@ -173,7 +173,7 @@ def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[s
     return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
 
 
-def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome | None) -> dict[str, Any]:
+def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome | None) -> dict[str, Any]:
     """What the performance test tells, even where the accuracy test failed after it."""
     if performance is None or performance.status != "ok":
         return {}
@@ -193,7 +193,7 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
     }
 
 
-def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """What the figure rests on. A batch that is filled up costs as much as a full one, so the rows without a sample are told."""
     samples, batch = int(performance.answered.get("samples", 0)), record["cell"]["batch_size"]
     batches, loaded = -(-samples // batch), detail.get("effective_performance_sample_count")
@@ -226,7 +226,7 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
     return None
 
 
-def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered, int32."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
     found = {
@@ -249,7 +249,7 @@ def _word(text: str) -> str:
     return text.replace(" ", "_").replace("-", "_")
 
 
-def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
+def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     ran = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
@@ -258,7 +258,7 @@ def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
     return {"sentence": f"{ran}{passes}; {after.get('precision')}", "after": after}
 
 
-def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
     spent = {
         "import": performance.import_ns,

@@ -22,7 +22,7 @@ from harness.inputs import checkpoint, dataset
 from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
 from harness.tree import submission
-from scenarios.worker.job import PERFORMANCE, TESTS, Job, Outcome, write_json
+from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
 from sut.registry import SUTS
 
 # On a busy machine a SUT may get faster while it is measured, and again.
@@ -105,7 +105,7 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     return found
 
 
-def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> Outcome:
+def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
     """All tests, each only after a good one; the record learns what each told. → the last outcome."""
     request, record = attempt.request, records.make(attempt)
     write_json(directory / "record.json", record)
@@ -129,7 +129,7 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> Outcome
     return outcome
 
 
-def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> Outcome:
+def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
     """One test; in quick mode again where the SUT was over so much sooner than calibrated that LoadGen calls the test INVALID."""
     python, process_env = attempt.environment.python, attempt.request.spec.process_env
     outcome = loadgen_run.run(job, python, process_env, reporter)
@@ -148,7 +148,7 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
 
 
-def _tell_the_rest(request: Request, job: Job, performance: Outcome, reporter: Reporter) -> None:
+def _tell_the_rest(request: Request, job: Job, performance: WorkerOutcome, reporter: Reporter) -> None:
     if names := _compliance_tests(request, job):
         seconds = loadgen_run.expected_seconds(names, performance)
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")

@@ -26,7 +26,7 @@ from harness.execution.process import read_outcome
 from harness.flags import Parser, add_common, known_name
 from harness.output import duration, near
 from harness.tree import submission
-from scenarios.worker.job import TESTS, Job, Outcome, read_job, write_json
+from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
 from sut.registry import SUTS
 
 _OWN = " (--python)"
@@ -94,7 +94,7 @@ def _done(directory: Path, name: str) -> bool:
     return outcome is not None and outcome.status == "ok"
 
 
-def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
+def _finished(directory: Path) -> tuple[dict[str, Any], Job, WorkerOutcome]:
     """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
     record, fault = files.attempt(files.json_object, directory / "record.json")
     if record is None:

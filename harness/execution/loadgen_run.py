@@ -16,7 +16,7 @@ from compliance.audit_tests import verification
 from compliance.rules import Rules
 from harness.execution import process, rundir
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, Outcome
+from scenarios.worker.job import Job, WorkerOutcome
 
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
     return replace(job, test=test, log_dir=job.log_dir.with_name(test), audit=audit)
 
 
-def expected_seconds(names: Sequence[str], performance: Outcome) -> float:
+def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
     """What they will take: as long as the performance test, or next to nothing where audit.config asks for a hundred answers."""
     return sum(performance.test_ns / 1e9 for name in names if name != "TEST06")
 
@@ -53,7 +53,7 @@ class Reporter(Protocol):
         """What a test is going to cost (plan.json)."""
 
 
-def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> Outcome:
+def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> WorkerOutcome:
     """→ what came of it; its logs are in job.log_dir."""
     if earlier := rundir.kept(job):
         reporter.say(f"{job.test}: kept from an earlier attempt")
@@ -76,7 +76,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
     return outcome
 
 
-def too_short(log_dir: Path, outcome: Outcome) -> dict[str, float] | None:
+def too_short(log_dir: Path, outcome: WorkerOutcome) -> dict[str, float] | None:
     """The calibration by which to measure again, where the SUT was so much faster than calibrated that LoadGen calls the test INVALID."""
     if outcome.status != "ok":
         return None

@@ -20,7 +20,7 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 
 Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
-"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the Outcome."""
+"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome."""
 
 _clock = time.perf_counter_ns
 _WINDOWS = 5

@@ -21,8 +21,7 @@ from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
 from harness.inputs import user_weights
 from harness.tree import submission
-from scenarios.worker.job import Outcome as Ended
-from scenarios.worker.job import read_job
+from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry
 from tests.conftest import CACHE
 from tests.harness.test_pack import shortened
@@ -116,7 +115,7 @@ def test_the_result_is_derived_again_and_its_figures_stay(measured):
 def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
     def killed(job, *_):
         (job.log_dir / "worker.log").touch()
-        return Ended("oom", "the kernel killed the worker")
+        return WorkerOutcome("oom", "the kernel killed the worker")
 
     monkeypatch.setattr(loadgen_run.process, "run", killed)
     checks = run_comply(measured, "TEST01", "TEST04")
@@ -255,7 +254,7 @@ def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from
     real = loadgen_run.process.run
 
     def dying(job, *rest):
-        return Ended("oom", "no memory left") if job.test == "TEST04" else real(job, *rest)
+        return WorkerOutcome("oom", "no memory left") if job.test == "TEST04" else real(job, *rest)
 
     monkeypatch.setattr(loadgen_run.process, "run", dying)
     found = run.run(submit(tmp_path), Reporter(), 0)

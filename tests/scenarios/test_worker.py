@@ -10,11 +10,11 @@ import pytest
 
 from compliance import logs
 from harness.execution import process
-from scenarios.worker.job import Job, Outcome, write_json
+from scenarios.worker.job import Job, WorkerOutcome, write_json
 from tests import mock_job
 
 
-def run(job: Job) -> Outcome:
+def run(job: Job) -> WorkerOutcome:
     return process.run(job, sys.executable, {}, lambda beat: None)
 
 
