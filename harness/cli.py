@@ -71,6 +71,6 @@ def _terminate(number: int, frame: object) -> NoReturn:
 
 
 def _error(text: str) -> None:
-    from harness import output
+    from harness import terminal
 
-    output.error(text)
+    terminal.error(text)

@@ -19,8 +19,8 @@ from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.inputs import checkpoint, dataset
-from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
+from harness.terminal import duration
 from harness.tree import submission
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
 from sut.registry import SUTS

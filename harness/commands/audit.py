@@ -10,7 +10,7 @@ from typing import Any
 from compliance import audit
 from compliance.findings import page
 from compliance.rules import CURRENT, rounds
-from harness import output
+from harness import terminal
 from harness.cell import MODES
 from harness.errors import UsageError
 from harness.flags import Parser, add_common, known_name
@@ -36,13 +36,13 @@ def main(arguments: list[str]) -> int:
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
     found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
-    directory = output.near(str(flags.directory.absolute()))
+    directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
         _write_page(flags, directory, level, found)
     if flags.json:
-        output.document(found.as_json(directory, level))
+        terminal.document(found.as_json(directory, level))
     else:
-        output.audited(found, level, flags.quiet)
+        terminal.audited(found, level, flags.quiet)
     return 0 if found.passes(level) else 1
 
 
@@ -66,4 +66,4 @@ def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
         flags.html.write_bytes(content.encode(errors="backslashreplace"))
     except OSError as e:
         raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
-    output.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")
+    terminal.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")

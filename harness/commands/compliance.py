@@ -17,14 +17,14 @@ from compliance import rules
 from compliance.findings.check import Check, not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
-from harness import locks, output, result
+from harness import locks, result, terminal
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
 from harness.flags import Parser, add_common, known_name
-from harness.output import duration, near
+from harness.terminal import duration, near
 from harness.tree import submission
 from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
 from sut.registry import SUTS
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
-    terminal = output.Terminal(flags.quiet or flags.json)
-    with terminal.progress:
-        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, terminal)
+    reporter = terminal.Terminal(flags.quiet or flags.json)
+    with reporter.progress:
+        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
     return checks.show(found, flags)
 
 

@@ -18,7 +18,7 @@ import psutil
 
 from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
-from harness import output
+from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
 from harness.execution.environments import made_for
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     code = checks.show(found, flags)
     for c in found:
         if c.verdict is Verdict.MANUAL and not flags.json:
-            output.advice(c)
+            terminal.advice(c)
     return code
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance.rules import CURRENT
-from harness import output
+from harness import terminal
 from harness.cell import MODES, PRECISIONS
 from harness.execution.environments import made_for
 from harness.flags import Parser, add_common
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     found = gather(flags.cache.absolute(), CURRENT)
-    output.document(found) if flags.json else show(found)
+    terminal.document(found) if flags.json else show(found)
     return 0
 
 
@@ -72,12 +72,12 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
 
 def show(found: dict[str, Any]) -> None:
     """The same as tables."""
-    output.table(
+    terminal.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),
         ([s["name"], s["execution"], s["environment"], ", ".join(s["made"]) or "on first use", _named(s)] for s in found["suts"]),
     )
-    output.table(
+    terminal.table(
         "Models",
         ("name", "family", "task", "size", "parameters", "precision", f"batch {' / '.join(SCENARIOS)}", "what it is"),
         (
@@ -95,12 +95,12 @@ def show(found: dict[str, Any]) -> None:
             for s in m["sizes"]
         ),
     )
-    output.table(
+    terminal.table(
         "Options of a SUT (--sut-option NAME=VALUE)",
         ("SUT", "option", "what it does"),
         ([s["name"], option, text] for s in found["suts"] for option, text in s["options"].items()),
     )
-    output.table(
+    terminal.table(
         "Flags",
         ("flag", "values"),
         [

@@ -23,7 +23,7 @@ from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir
 from harness.flags import Parser, add_common
-from harness.output import near
+from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"

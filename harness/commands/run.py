@@ -31,21 +31,21 @@ exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 inter
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
-    from harness import output, plan, run
+    from harness import plan, run, terminal
     from harness.execution import machine
 
     request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
         return _dry_run(request, flags.json)
-    terminal = output.Terminal(flags.quiet or flags.json)
+    reporter = terminal.Terminal(flags.quiet or flags.json)
     for reason in request.reasons:
-        terminal.say(reason)
-    with terminal.progress:
-        found = run.run(request, terminal, machine.command_started_monotonic_ns())
+        reporter.say(reason)
+    with reporter.progress:
+        found = run.run(request, reporter, machine.command_started_monotonic_ns())
     if flags.json:
-        output.document({"cells": [output.result_as_json(found)]})
+        terminal.document({"cells": [terminal.result_as_json(found)]})
     else:
-        output.result(found, _next(found, request))
+        terminal.result(found, _next(found, request))
     return 0 if found.status == "ok" else 1
 
 
@@ -67,18 +67,18 @@ def run_parser() -> argparse.ArgumentParser:
 
 def _next(found: Any, request: Any) -> str:
     """The command a user would want now."""
-    from harness import output
+    from harness import terminal
     from harness.plan import LONGEST_TIMES
 
     if found.status == "skipped":
         return "the same command, changed as the status line says"
     if found.status in ("error", "oom"):
-        log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
+        log = f"; the worker's own words: {terminal.near(found.directory)}/raw/*/worker.log" if found.directory else ""
         return f"the same command goes on from here: {request.asked.command}{log}"
     if found.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
     if found.status == "invalid":
-        return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode {found.mode}"
+        return f"./run.sh audit {shlex.quote(terminal.near(found.directory))} --mode {found.mode}"
     plain = _without(request.asked.command, "--duration", "--load-seconds")
     if request.asked.mode == "quick" and "early stopping" in (found.loadgen or ""):
         longer = 80e-3 * found.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
@@ -87,8 +87,8 @@ def _next(found: Any, request: Any) -> str:
     if request.asked.mode == "quick":
         return f"{plain} --mode valid  (10 minutes and more, by the round's settings)"
     if request.asked.mode == "submission":
-        return f"./run.sh pack {shlex.quote(output.near(found.directory))} --out submission  (and other cells' directories)"
-    return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode valid"
+        return f"./run.sh pack {shlex.quote(terminal.near(found.directory))} --out submission  (and other cells' directories)"
+    return f"./run.sh audit {shlex.quote(terminal.near(found.directory))} --mode valid"
 
 
 def _without(command: str, *flags: str) -> str:
@@ -99,7 +99,7 @@ def _without(command: str, *flags: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import output, plan, reference
+    from harness import plan, reference, terminal
     from harness.execution import environments
     from harness.inputs import dataset
 
@@ -109,9 +109,9 @@ def _dry_run(request: Any, as_json: bool) -> int:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
     summary = planned(request, prompts, refused or plan.memory_shortage(request, request.precision), reference.shortage(request))
     if as_json:
-        output.document(summary)
+        terminal.document(summary)
     else:
-        output.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in summary.items()))
+        terminal.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in summary.items()))
     return 0
 
 
