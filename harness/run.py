@@ -48,14 +48,14 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
-        own_tokenizer = request.weights.tokenizer if request.weights else None
+        user_tokenizer = request.weights.tokenizer if request.weights else None
         inputs = dataset.prepare(
             request.model,
             request.size,
             samples=request.samples,
             dataset=request.asked.dataset,
             cache=request.asked.cache,
-            own=own_tokenizer,
+            own=user_tokenizer,
             seq_len=request.asked.seq_len,
         )
     with _timed(setup, "checkpoint"):
@@ -198,11 +198,11 @@ def _environment(request: Request, name: str, reporter: Reporter, setup: dict[st
         return environments.ensure(request.asked.cache, name, request.device, request.rules.round, reporter.say)
 
 
-def _reference_environment(request: Request, own: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
+def _reference_environment(request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
     """--python serves the reference too where it has what that needs."""
     name = SUTS[request.spec.reference].environment
     if name == request.spec.environment:
-        return own
+        return environment
     try:
         return _environment(request, name, reporter, setup)
     except EnvironmentFailure:

@@ -221,7 +221,7 @@ def _ineligible(subject: Subject) -> Iterator[str]:
         yield "its inputs are synthetic"
     if subject.recorded("digests", "weights_source") == "seeded" or subject.recorded("cell", "weights") == "seeded":
         yield "its weights are random"
-    if (size := subject.recorded("cell", "size")) and size not in ("full", "own"):
+    if (size := subject.recorded("cell", "size")) and size not in ("full", "user", "own"):  # own: a user's weights, in older records
         yield f"the model is the {shorten(size)} one"
     if subject.recorded("cell", "sut") == "mock":
         yield "the SUT is a mock"

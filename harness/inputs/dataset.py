@@ -151,7 +151,7 @@ def prepare(
     if dataset is not None:
         padded = f", padded to {width}" if model.task == "predict" else ""
         notes = (f"{dataset.name}: {len(lengths)} prompts of {shortest} to {longest} tokens{padded} ({reader.name})", *notes)
-        if size.name == "own" and own is None:
+        if size.name == "user" and own is None:
             notes = (*notes, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing")
     uneven = "max_new_tokens" in arrays and any(len(set(arrays[k].tolist())) > 1 for k in ("prompt_length", "max_new_tokens"))
     count, lengths_told = len(arrays["input_ids"]), (shortest, longest)

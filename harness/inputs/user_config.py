@@ -23,10 +23,10 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
         )
-    config = {**model.own.defaults, **_rope(path, config)}
+    config = {**model.user_weights.defaults, **_rope(path, config)}
     _derive(config, model)
     _check_dimensions(path, model, config)
-    for key, accepted in model.own.only.items():
+    for key, accepted in model.user_weights.only.items():
         if (value := config.get(key)) is not None and value not in accepted:
             there = " or ".join(json.dumps(a) for a in accepted)
             raise UsageError(
@@ -58,11 +58,11 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
         other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
         advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
         raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {wanted}: {advice}")
-    named, own = config.get("architectures"), model.native_class
-    if named and own not in named:
+    named, needed = config.get("architectures"), model.native_class
+    if named and needed not in named:
         raise UsageError(
-            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {own}: a head it lacks must be trained first; "
-            f"{own}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
+            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {needed}: a head it lacks must be trained "
+            f"first; {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
         )
 
 

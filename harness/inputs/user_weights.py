@@ -31,7 +31,7 @@ class Folder:
     """A folder that fits its model.
 
     Attributes:
-        size: named "own"; its `config` is what the SUTs read.
+        size: named "user"; its `config` is what the SUTs read.
         files: those with weights, sorted by name, within `path`; `index`: whether an index names them.
         tokenizer: the folder's; None: it has none.
         end_tokens: ids that end an answer, as the folder's generation_config.json or else its config.json says.
@@ -57,23 +57,23 @@ def look(path: Path, model: Model) -> Folder:
     tensors = _tensors(path, files, index)
     stored, extra = _compare(path, model, config, tensors)
     notes = [*notes, *extra]
-    own_tokenizer = tokenizer.of_folder(path, model.own.adds)
-    if own_tokenizer and own_tokenizer.vocabulary > config["vocab_size"]:
+    user_tokenizer = tokenizer.of_folder(path, model.user_weights.adds)
+    if user_tokenizer and user_tokenizer.vocabulary > config["vocab_size"]:
         raise UsageError(
-            f"--weights {path}: {own_tokenizer.name} has {own_tokenizer.vocabulary} tokens and config.json says vocab_size "
+            f"--weights {path}: {user_tokenizer.name} has {user_tokenizer.vocabulary} tokens and config.json says vocab_size "
             f"{config['vocab_size']}: the two are not of one model"
         )
     precision = _precision(config, stored)
     if "F16" in stored:
         notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
-    notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
+    notes.append(f"weights of {path}, tokenizer {user_tokenizer.name if user_tokenizer else 'none'}")
     config["dtype"] = precision
     return Folder(
         path=path,
-        size=_size(path, model, config, precision, own_tokenizer),
+        size=_size(path, model, config, precision, user_tokenizer),
         files=files,
         index=index,
-        tokenizer=own_tokenizer,
+        tokenizer=user_tokenizer,
         end_tokens=_end_tokens(path, config),
         notes=tuple(notes),
     )
@@ -154,8 +154,8 @@ def _compare(
     wanted = {t.name: t.shape for t in model.tensors(config)}
     if missing := [n for n in wanted if n not in today]:
         raise UsageError(f"--weights {path}: lacks {_named(missing)}, of the {len(wanted)} tensors that {model.name} has: {_advice(model)}")
-    ignored = {n for n in today if n not in wanted and n.endswith(model.own.ignored)}
-    tied = {n for n in today if n in model.own.tied and n not in wanted}
+    ignored = {n for n in today if n not in wanted and n.endswith(model.user_weights.ignored)}
+    tied = {n for n in today if n in model.user_weights.tied and n not in wanted}
     if extra := sorted(set(today) - set(wanted) - ignored - tied):
         raise UsageError(f"--weights {path}: holds {_named(extra)}, which {model.name} has not: {_advice(model)}")
     if wrong := [n for n, shape in wanted.items() if today[n][1] != shape]:
@@ -170,14 +170,14 @@ def _compare(
             "give the folder it was made from"
         )
     for name in tied:
-        _check_equal(path, name, model.own.tied[name])
+        _check_equal(path, name, model.user_weights.tied[name])
     notes = [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
-    notes += [f"{name} equals {model.own.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
+    notes += [f"{name} equals {model.user_weights.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
     return {today[n][2] for n in wanted}, notes
 
 
 def _today(name: str, model: Model) -> str:
-    for old, new in model.own.renamed.items():
+    for old, new in model.user_weights.renamed.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
@@ -204,7 +204,7 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     return "bfloat16" if said == "bfloat16" else "float32"
 
 
-def _size(path: Path, model: Model, config: dict[str, Any], precision: str, own: Tokenizer | None) -> Size:
+def _size(path: Path, model: Model, config: dict[str, Any], precision: str, user_tokenizer: Tokenizer | None) -> Size:
     """Batch sizes and lengths are those of the model's full size, the length at most what the folder has positions for."""
     full, most = model.sizes["full"], config["max_position_embeddings"]
     if full.prompt_length + full.new_tokens > most:
@@ -213,12 +213,12 @@ def _size(path: Path, model: Model, config: dict[str, Any], precision: str, own:
         )
     named = [config.get(key) for key in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id", "unk_token_id")]
     flat = {i for n in named for i in (n if isinstance(n, list) else [n]) if isinstance(i, int)}
-    special = sorted({i for i in flat | set(own.special if own else ()) if 0 <= i < config["vocab_size"]})
+    special = sorted({i for i in flat | set(user_tokenizer.special if user_tokenizer else ()) if 0 <= i < config["vocab_size"]})
     if len(special) == config["vocab_size"]:
         raise UsageError(f"--weights {path}: all {config['vocab_size']} tokens are special ones: no text can be made of them")
     return replace(
         full,
-        name="own",
+        name="user",
         summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}",
         precision=precision,
         config=config,

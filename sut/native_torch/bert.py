@@ -32,7 +32,7 @@ class Classifier:
         arrays = {k: torch.from_numpy(v).to(self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits = self.model(**arrays).logits
-        return compiled.own(logits) if self.workload.execution == "compile" else logits
+        return compiled.detach_from_graph(logits) if self.workload.execution == "compile" else logits
 
     def to_host(self, outputs: torch.Tensor) -> Batch:
         """The logits as float32, on the host."""

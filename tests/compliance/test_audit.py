@@ -195,6 +195,13 @@ def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
         assert reason in check.detail
 
 
+@pytest.mark.parametrize("size", ["user", "own"])  # own: as older records have it
+def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
+    runs.edit_json(run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": size}})
+    (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
+    assert "the model is the" not in check.detail
+
+
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:
     (runs.scenario_folder(run) / "README.md").unlink()
     told = audit.audit(run).as_json("here", "valid")

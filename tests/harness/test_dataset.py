@@ -155,7 +155,7 @@ OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len
 
 def own_size(model, **config):
     tiny = model.sizes["tiny"]
-    return replace(tiny, name="own", special_ids=(0, 11), config={**tiny.config, "vocab_size": 12, **config})
+    return replace(tiny, name="user", special_ids=(0, 11), config={**tiny.config, "vocab_size": 12, **config})
 
 
 def test_a_users_tokenizer_makes_the_ids_and_its_configuration_the_padding(tmp_path):
@@ -175,7 +175,7 @@ def test_weights_without_a_tokenizer_read_bytes_and_say_so(tmp_path):
     with np.load(found.path) as f:
         assert f["input_ids"].tolist() == [[1, 100, 101]]
     assert found.notes[1].startswith("the weights bring no tokenizer, so each byte is a token")
-    with pytest.raises(UsageError, match="needs a vocabulary of 259; mistral own has 12: put a tokenizer.json into"):
+    with pytest.raises(UsageError, match="needs a vocabulary of 259; mistral user has 12: put a tokenizer.json into"):
         dataset.prepare(MISTRAL, own_size(MISTRAL), 8, path, tmp_path / "cache")
 
 

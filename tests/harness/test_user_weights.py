@@ -24,7 +24,7 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     folder, model = made(name), MODELS[name]
     found = user_weights.look(folder, model)
     tiny, full = model.sizes["tiny"], model.sizes["full"]
-    assert (found.size.name, found.size.precision, found.size.batch_size) == ("own", "float32", full.batch_size)
+    assert (found.size.name, found.size.precision, found.size.batch_size) == ("user", "float32", full.batch_size)
     assert (found.size.parameters, found.size.prompt_length, found.size.new_tokens) == (
         tiny.parameters,
         full.prompt_length,
@@ -180,7 +180,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     text.write_text("one prompt\n\nand another")
     asked = request(tmp_path / "runs", weights=folder, dataset=text)
     found = run.run(asked, Reporter(), 0)
-    assert (found.status, found.cell.size) == ("ok", "own")
+    assert (found.status, found.cell.size) == ("ok", "user")
     digest = hashlib.sha256((folder / "config.json").read_bytes() + (folder / "model.safetensors").read_bytes()).hexdigest()
     assert found.cell.weights == digest[:12]
     record = json.loads((Path(found.directory) / "record.json").read_text())
@@ -195,7 +195,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
 
 def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):  # noqa: F811
     found = run.run(request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
-    assert (found.status, found.cell.size, found.ranked) == ("ok", "own", False)
+    assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
     assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
 
 

@@ -138,7 +138,7 @@ def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved,
     flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
     assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "own", True)
+    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "user", True)
     record = json.loads((Path(found["directory"]) / "record.json").read_text())
     assert record["digests"]["weights_source"] == "user"
     assert found["cell"]["weights"] == record["digests"]["weights"][:12]

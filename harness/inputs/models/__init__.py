@@ -72,7 +72,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Own:
+class UserWeightsRules:
     """What a user's own folder (`--weights`) may be, beyond a table that fits.
 
     Attributes:
@@ -120,7 +120,7 @@ class Model:
     weights: tuple[Weight, ...]
     rules: tuple[Rule, ...]
     config: Mapping[str, Any]
-    own: Own
+    user_weights: UserWeightsRules
 
     @property
     def native_class(self) -> str:
@@ -174,13 +174,13 @@ def load(name: str) -> Model:
         weights=weights,
         rules=rules,
         config=data["config"],
-        own=_own(data.get("own", {})),
+        user_weights=_user_weights(data.get("user", {})),
     )
 
 
-def _own(data: Mapping[str, Any]) -> Own:
+def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return Own(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
+    return UserWeightsRules(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
