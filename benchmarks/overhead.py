@@ -262,21 +262,21 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
     )
     if not done.stdout:
         return f"| {name} | | | not measured: {done.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
-    found = json.loads(done.stdout)["cells"][0]
-    if found["status"] != "ok":
-        return f"| {name} | | | not measured: {found['status']}: {found['reason']} | | ≥ {goal} |"
-    measured = Path(found["directory"]) / "raw" / "performance" / "job.json"
+    cell_result = json.loads(done.stdout)["cells"][0]
+    if cell_result["status"] != "ok":
+        return f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥ {goal} |"
+    measured = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
     job, spec = jobs.read_job(measured), SUTS[cell[1]]
     environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
     limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
     bare, ours, ratios, inside = [], [], [], []
     for turn in range(flags.rounds):
         folder = scratch / f"turn-{turn}"
-        told = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
-        bare.append((told["before"] + told["after"]) / 2)
+        report = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
+        bare.append((report["before"] + report["after"]) / 2)
         ours.append(_rate(folder, job.scenario))
         ratios.append(ours[-1] / bare[-1])
-        inside.append(told["inside_s"] * ours[-1] / told["samples"])
+        inside.append(report["inside_s"] * ours[-1] / report["samples"])
     figures = " | ".join((_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, "")))
     return f"| {name}, {job.scenario} | {figures} | ≥ {goal} |"
 

@@ -49,10 +49,10 @@ class Family:
 
 
 def _settings(subject: Subject) -> list[Check]:
-    made: list[Check] = []
+    checks: list[Check] = []
     for test in subject.tests:
-        made += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
-    return [*made, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
+        checks += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+    return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
 def _figures(subject: Subject) -> list[Check]:

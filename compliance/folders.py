@@ -71,12 +71,12 @@ def _divisions(directory: Path, rules: Rules) -> list[Path]:
 
 def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
     """The result folders of a division: those three below results/. Letter case does not matter, as in the official checker."""
-    known = {name.lower(): name for name in rules.scenarios}
+    names = {name.lower(): name for name in rules.scenarios}
     for submitter in subfolders(division):
         for system in subfolders(submitter / "results"):
             for benchmark in subfolders(system):
                 for folder in subfolders(benchmark):
-                    scenario = known.get(folder.name.lower(), folder.name)
+                    scenario = names.get(folder.name.lower(), folder.name)
                     where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
                     measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
                     yield ResultFolder(

@@ -64,13 +64,13 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     """(every finished run below `root`, by path; result.json that cannot be read → why)."""
-    found, unread = [], {}
+    results, faults = [], {}
     for path in sorted(root.rglob("result.json")):
         try:
-            found.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
+            results.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError) as e:
-            unread[path] = str(e)
-    return found, unread
+            faults[path] = str(e)
+    return results, faults
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
@@ -125,29 +125,28 @@ def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: b
         yield f"{record['cell']['sut']} computes no model"
 
 
-def _disturbed(seen: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
+def _disturbed(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
     """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured.
 
     `processors`: that the worker may use. On many of them the same work of others weighs less.
     """
-    if not seen:
+    if not noise:
         return [], []
     serious: list[str] = []
     notes: list[str] = []
-    stalled = seen["stalled_seconds"] / seen["seconds"]
-    stood = (
-        f"no answer came for {seen['stalled_seconds']:.2g} of its {seen['seconds']:.3g} s (longest {seen['longest_stall_seconds']:.2g} s)"
-    )
+    stalled = noise["stalled_seconds"] / noise["seconds"]
+    longest = noise["longest_stall_seconds"]
+    stood = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
     for text, share, limits in (
         (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
         (
             "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
-            seen["other_processors"],
+            noise["other_processors"],
             _of_many(_OTHERS, processors),
         ),
         (
             "the hypervisor kept {:.0%} of a processor from this machine while it was measured",
-            seen["stolen_processors"],
+            noise["stolen_processors"],
             _of_many(_STOLEN, processors),
         ),
     ):
@@ -199,22 +198,22 @@ def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Wor
     batches, loaded = -(-samples // batch), detail.get("effective_performance_sample_count")
     if not samples:
         return {}
-    found = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
+    figures = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
     if loaded and (SCENARIOS[record["cell"]["scenario"]].one_query or detail.get("effective_sample_concatenate_permutation") is True):
-        found["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
+        figures["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
     if record["cell"]["task"] == "generate":
-        found["tokens"] = performance.answered["payload_bytes"] // _TOKEN_BYTES
-    return found
+        figures["tokens"] = performance.answered["payload_bytes"] // _TOKEN_BYTES
+    return figures
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
-    said = str(detail.get("result_validity", "no verdict"))
-    if said == "VALID":
-        return said
+    verdict = str(detail.get("result_validity", "no verdict"))
+    if verdict == "VALID":
+        return verdict
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
         reasons += [str(r) for r in detail.all("early_stopping_result")]
-    return ": ".join([said, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
+    return ": ".join([verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
 
 
 def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
@@ -229,7 +228,7 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
 def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered, int32."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
-    found = {
+    metrics = {
         f"latency_{name}_ms": detail.get(key) / 1e6
         for name, key in _LATENCIES.items()
         if not SCENARIOS[record["cell"]["scenario"]].one_query and detail.get(key) is not None
@@ -237,12 +236,12 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
     if rate:
         measured = _measured(detail, record, performance)
         batch = measured["samples"] / measured["batches"] if measured else record["cell"]["batch_size"]
-        found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+        metrics |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
         if "tokens" in measured:
-            found["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
+            metrics["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
     if samples := performance.answered.get("samples"):
-        found |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
-    return found
+        metrics |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
+    return metrics
 
 
 def _word(text: str) -> str:
@@ -269,7 +268,7 @@ def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[st
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    found = {k: v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
+    seconds = {k: v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
     if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
-        found["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
-    return found
+        seconds["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
+    return seconds

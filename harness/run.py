@@ -61,7 +61,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
     with _timed(setup, "reference"):
-        known = reference.ensure(
+        reference_answers = reference.ensure(
             request,
             weights,
             inputs,
@@ -70,15 +70,15 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.say,
         )
     cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.padded_to)
-    if known.reason:
-        reporter.say(known.reason)
+    if reference_answers.reason:
+        reporter.say(reference_answers.reason)
     attempt = Attempt(
         request=request,
         cell=cell,
         environment=environment,
         inputs=inputs,
         checkpoint=weights,
-        reference=known,
+        reference=reference_answers,
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
@@ -94,15 +94,15 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             score = submission.write(directory, request.rules, request.asked.submitter)
-        found = result.derive(directory, score)
+        cell_result = result.derive(directory, score)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         rundir.release_reserve(directory)
         reason = f"the disk of {directory} is full: free some space or choose another --out; what was measured stays"
-        found = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
-    write_json(directory / "result.json", asdict(found))
-    return found
+        cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
+    write_json(directory / "result.json", asdict(cell_result))
+    return cell_result
 
 
 def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
@@ -190,10 +190,10 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.asked.python and name != "core":
-        found = environments.adopt(request.asked.python, name, request.rules.round, request.device)
-        for note in found.notes:
+        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device)
+        for note in environment.notes:
             reporter.say(f"--python: {note}")
-        return found
+        return environment
     with _timed(setup, f"environment {name}"):
         return environments.ensure(request.asked.cache, name, request.device, request.rules.round, reporter.say)
 

@@ -65,13 +65,13 @@ class Terminal:
         """→ what draws the progress of a worker, called with each new heartbeat."""
         state: dict[str, Any] = {"phase": None, "task": None}
 
-        def seen(beat: Beat) -> None:
+        def draw(beat: Beat) -> None:
             if beat.phase != state["phase"]:
                 self._enter(state, what, beat)
             if state["task"] is not None:
                 self.progress.update(state["task"], completed=beat.completed, refresh=True)
 
-        return seen
+        return draw
 
     def _enter(self, state: dict[str, Any], what: str, beat: Beat) -> None:
         state["phase"] = beat.phase
@@ -103,47 +103,47 @@ def result_as_json(result: Result) -> dict[str, Any]:
     return asdict(result)
 
 
-def result(found: Result, hint: str) -> None:
+def result(result: Result, hint: str) -> None:
     """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next."""
     console = Console(highlight=False, soft_wrap=True)
-    c = found.cell
+    c = result.cell
     console.print(
         Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
     )
-    for name, text in [*rows(found), ("next", hint)]:
-        style = _COLOURS.get(found.status, "red") if name == "status" else "strike" if name == "speed" and found.cause else ""
+    for name, text in [*rows(result), ("next", hint)]:
+        style = _COLOURS.get(result.status, "red") if name == "status" else "strike" if name == "speed" and result.cause else ""
         console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
 
-def rows(found: Result) -> Iterable[tuple[str, str]]:
+def rows(result: Result) -> Iterable[tuple[str, str]]:
     """(name, text) of each line of a result."""
-    cause = f" ({found.cause})" if found.cause else ""
-    yield "status", f"{found.status}{cause}{': ' + found.reason if found.reason else ''}"
-    if found.loadgen:
-        yield "LoadGen", f"{found.loadgen}, mode {found.mode}"
-    if found.metric:
-        yield "speed", speed(found) + (" (struck out: invalid)" if found.cause else "")
-    if found.measured:
-        yield "measured", measured(found)
-    if found.accuracy:
-        yield "accuracy", accuracy(found)
-    if found.evidence:
-        yield "evidence", str(found.evidence["sentence"])
-    if found.seconds:
-        yield "time", _times(found.seconds)
-    if found.peak_host_bytes:
-        device = f", {found.peak_device_bytes / 1e9:.2f} GB on the accelerator" if found.peak_device_bytes is not None else ""
-        yield "memory", f"{found.peak_host_bytes / 1e9:.2f} GB at most in the worker{device}"
-    if found.energy:
-        yield "energy", _energy(found)
-    if found.audit:
-        yield "audit", ", ".join(f"{n} {name}" for name, n in found.audit.items()) + f"; holds: {', '.join(found.levels) or 'no level'}"
-    if found.metric:
-        yield "ranked", "yes" if found.ranked else f"no, because {'; '.join(found.unranked)}"
-    for warning in found.warnings:
+    cause = f" ({result.cause})" if result.cause else ""
+    yield "status", f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
+    if result.loadgen:
+        yield "LoadGen", f"{result.loadgen}, mode {result.mode}"
+    if result.metric:
+        yield "speed", speed(result) + (" (struck out: invalid)" if result.cause else "")
+    if result.measured:
+        yield "measured", measured(result)
+    if result.accuracy:
+        yield "accuracy", accuracy(result)
+    if result.evidence:
+        yield "evidence", str(result.evidence["sentence"])
+    if result.seconds:
+        yield "time", _times(result.seconds)
+    if result.peak_host_bytes:
+        device = f", {result.peak_device_bytes / 1e9:.2f} GB on the accelerator" if result.peak_device_bytes is not None else ""
+        yield "memory", f"{result.peak_host_bytes / 1e9:.2f} GB at most in the worker{device}"
+    if result.energy:
+        yield "energy", _energy(result)
+    if result.audit:
+        yield "audit", ", ".join(f"{n} {name}" for name, n in result.audit.items()) + f"; holds: {', '.join(result.levels) or 'no level'}"
+    if result.metric:
+        yield "ranked", "yes" if result.ranked else f"no, because {'; '.join(result.unranked)}"
+    for warning in result.warnings:
         yield "note", warning
-    if found.directory:
-        yield "directory", near(found.directory)
+    if result.directory:
+        yield "directory", near(result.directory)
 
 
 def near(directory: str) -> str:
@@ -152,9 +152,9 @@ def near(directory: str) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
 
 
-def speed(found: Result) -> str:
+def speed(result: Result) -> str:
     """The figures of a result in one line, the scenario's own first."""
-    m, one = found.metrics, found.metric
+    m, one = result.metrics, result.metric
     assert one is not None
     parts = [f"{one.value:,.4g} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
     if "latency_p50_ms" in m:
@@ -166,35 +166,35 @@ def speed(found: Result) -> str:
     return " · ".join(parts)
 
 
-def measured(found: Result) -> str:
+def measured(result: Result) -> str:
     """What the figure rests on."""
-    m, batch, scenario = found.measured, found.cell.batch_size, SCENARIOS[found.cell.scenario]
+    m, batch, scenario = result.measured, result.cell.batch_size, SCENARIOS[result.cell.scenario]
     batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
     padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
-    told = [f"{m['samples']:,} samples{batches}{padding}"]
+    parts = [f"{m['samples']:,} samples{batches}{padding}"]
     if "passes" in m:
         whole = scenario.one_query or float(m["passes"]).is_integer()
         over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
-        lengths = f" of {found.cell.seq_len} tokens" if found.cell.seq_len else ""
-        told.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")
+        lengths = f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
+        parts.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")
     if "tokens" in m:
-        end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(found.cell.eos or "", "")
-        told.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
-    return "; ".join(told)
+        end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
+        parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
+    return "; ".join(parts)
 
 
-def accuracy(found: Result) -> str:
+def accuracy(result: Result) -> str:
     """Whether the answers are right, how far off they are and what the limit is, in one line."""
-    a = found.accuracy
+    a = result.accuracy
     assert a is not None
     extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
     return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
 
 
-def _energy(found: Result) -> str:
+def _energy(result: Result) -> str:
     """Joules of the performance test; where there are none, why."""
-    told = [f"{source} {j:,.1f} J" for source, j in found.energy["joules"].items()]
-    return "; ".join([*told, *(f"{source} not measured: {why}" for source, why in found.energy["absent"].items())])
+    parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
+    return "; ".join([*parts, *(f"{source} not measured: {why}" for source, why in result.energy["absent"].items())])
 
 
 def _times(seconds: Mapping[str, float]) -> str:
@@ -212,10 +212,10 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def checks(found: Iterable[Check], quiet: bool) -> None:
+def checks(results: Iterable[Check], quiet: bool) -> None:
     """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
     console, place = Console(highlight=False, soft_wrap=True), ""
-    ordered = sorted(found, key=lambda check: _ORDER.index(check.verdict))
+    ordered = sorted(results, key=lambda check: _ORDER.index(check.verdict))
     for check in ordered:
         if quiet and check.verdict not in (Verdict.FAIL, Verdict.MANUAL):
             continue
@@ -229,13 +229,13 @@ def checks(found: Iterable[Check], quiet: bool) -> None:
     console.print(Text(", ".join(f"{n} {verdict.value}" for n, verdict in counts), style="bold"))
 
 
-def audited(found: Audit, level: str, quiet: bool) -> None:
+def audited(audit: Audit, level: str, quiet: bool) -> None:
     """The findings, what was claimed, and whether the level holds."""
-    checks(found.checks_for(level), quiet)
+    checks(audit.checks_for(level), quiet)
     console = Console(highlight=False, soft_wrap=True)
-    for result in found.results if not quiet else ():
+    for result in audit.results if not quiet else ():
         console.print(Text(escape(result.sentence)))
-    console.print(Text(found.sentence(level), style="bold"))
+    console.print(Text(audit.sentence(level), style="bold"))
 
 
 def advice(check: Check) -> None:

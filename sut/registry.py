@@ -16,6 +16,9 @@ REFERENCE = "native-torch-eager"
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
 
+CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
+"""Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what tells uv where they are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SutSpec:

@@ -115,8 +115,8 @@ def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
             count["operators"] += 1
             count["outside"] += around != _INDUCTOR
             if event.name.startswith(_PRODUCTS):
-                known = [_BITS[dtype] for dtype in event.input_dtypes if dtype in _BITS]
-                bits.update([min(known)] if known else [])
+                widths = [_BITS[dtype] for dtype in event.input_dtypes if dtype in _BITS]
+                bits.update([min(widths)] if widths else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
     return Observed(

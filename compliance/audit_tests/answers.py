@@ -34,11 +34,11 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return [_ends(test, submitted, subject, where)]
     if answers is None:
         return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
-    made = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
-    made.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
+    checks = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
+    checks.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
     if test.name == "TEST06":
-        return made + test06.checks(answers, test, subject, where)
-    return made + test01.checks(answers, test, subject, where)
+        return checks + test06.checks(answers, test, subject, where)
+    return checks + test01.checks(answers, test, subject, where)
 
 
 def _is_cut(path: Path, subject: Subject) -> bool:
@@ -138,9 +138,9 @@ def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: 
     numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
     if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
-        odd = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
-        first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
-        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {odd.size} others{first}"
+        strays = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
+        first = f", first sample number {strays[0]}" if strays.size else ", and some stand there twice"
+        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {strays.size} others{first}"
         return
     yield from _order(answers, count, test, subject)
 

@@ -47,14 +47,14 @@ def checks_of_whole(subject: Subject, whole: Path, answers: logs.Answers | None,
     file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
     hashes, good = _hash(subject, whole, answers), "of the whole log; head and tail of the submitted one are its own"
     samples = f"{len(answers.payloads) if answers else 0} samples, each once"
-    made = [
+    results = [
         judge("accuracy-hash", hashes, good, file=submitted, fix=_CUT),
         judge("accuracy-log", _answers(subject, answers, fault), samples, file=file, fix=_AGAIN),
     ]
     if answers is not None:
         order = _order(subject, answers)
-        made.append(judge("accuracy-order", order, "the one that follows from the seeds", file=file, fix=_AGAIN))
-    return made
+        results.append(judge("accuracy-order", order, "the one that follows from the seeds", file=file, fix=_AGAIN))
+    return results
 
 
 def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
@@ -67,9 +67,9 @@ def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     order = _order(subject, rows)
-    told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
+    good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy-order", order, told, file=file, fix=_AGAIN)
+        judge("accuracy-order", order, good, file=file, fix=_AGAIN)
         if rows.seq_ids
         else not_applicable("accuracy-order", "a row is longer than what truncation keeps: none is left whole", file=file),
         judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
@@ -127,10 +127,10 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
         return
     read = answers is not None and not _problems(answers, subject)
     of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    stated, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
-    if fault or digest != stated:
+    hash_line, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
+    if fault or digest != hash_line:
         file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-        yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
+        yield fault or Fault(f"accuracy.txt says {hash_line}; the whole log has {digest}", str(digest), hash_line, file)
         return
     content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
     cut = subject.rules.truncation

@@ -25,9 +25,9 @@ def dates(subject: Subject, now: datetime | None = None) -> Check:
     """The check of dates: after LoadGen was built, before `now`, in one session and not at the same time."""
     now = now or datetime.now(UTC)
     tested = [test.detail.get("test_datetime") for test in subject.tests]
-    made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
+    judge_dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
     doubts, unchanged = [*_apart(subject), *_overlap(subject)], "nothing was changed between the tests"
-    return fail_or_manual(made, _dates(subject, now), doubts, unchanged, of_a_run=subject.place.run is not None)
+    return fail_or_manual(judge_dates, _dates(subject, now), doubts, unchanged, of_a_run=subject.place.run is not None)
 
 
 def digests(subject: Subject) -> list[Check]:
@@ -119,33 +119,38 @@ def _digests(subject: Subject) -> Check:
         for name in ("weights", "inputs")
         if not files.is_sha256(subject.recorded("digests", name))
     ]
-    stated = subject.recorded("digests", "reference")
+    recorded_digest = subject.recorded("digests", "reference")
     if subject.no_reference:
         return (
             judge("digests", faults, "", **where)
             if faults
             else manual("digests", f"there is no reference to compare with: {subject.recorded('accuracy', 'reason')}", **where)
         )
-    found, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), subject.place.run / "reference.npz")
-    if fault or found != stated:
-        faults.append(fault or Fault(f"reference.npz has sha256 {found}; record.json says {shorten(stated)}", shorten(stated), str(found)))
+    digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), subject.place.run / "reference.npz")
+    if fault or digest != recorded_digest:
+        faults.append(
+            fault
+            or Fault(
+                f"reference.npz has sha256 {digest}; record.json says {shorten(recorded_digest)}", shorten(recorded_digest), str(digest)
+            )
+        )
     return judge("digests", faults, "reference.npz is the recorded one; weights and inputs are stated", **where)
 
 
 def _trace(subject: Subject) -> Check:
     """The trace must be the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
-    stated = subject.recorded("digests", "trace")
+    recorded_digest = subject.recorded("digests", "trace")
     plan = (subject.performance.outcome or {}).get("plan")
     planned = plan.get("trace") if isinstance(plan, dict) else plan
-    if not planned and stated is None and subject.trace is None and subject.trace_file not in subject.faults:
+    if not planned and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
         if fault := _small_trace(subject):
             return judge("trace", [fault], "", **where)
         return not_applicable("trace", "none was written: it would have been too large", **where)
     if subject.trace is None:
         return judge("trace", [subject.faults.get(subject.trace_file, f"{subject.trace_file} is missing or empty")], "", **where)
-    text = f"its content has sha256 {subject.trace.sha256}; record.json says {shorten(stated)}"
-    faults = [] if subject.trace.sha256 == stated else [Fault(text, shorten(stated), subject.trace.sha256)]
+    text = f"its content has sha256 {subject.trace.sha256}; record.json says {shorten(recorded_digest)}"
+    faults = [] if subject.trace.sha256 == recorded_digest else [Fault(text, shorten(recorded_digest), subject.trace.sha256)]
     return judge("trace", faults, f"the recorded one, {len(subject.trace.sequence)} samples", **where)
 
 
@@ -175,8 +180,8 @@ def _small_trace(subject: Subject) -> Fault | None:
     return Fault(f"{text}it is left out where it would have more than {most / 1e6:.0f} MB", "a trace", "none")
 
 
-def _no_sha256(name: str, found: str) -> Fault:
-    return Fault(f"digests.{name} is {found}; a sha256 belongs there", "a sha256", found, "record.json")
+def _no_sha256(name: str, value: str) -> Fault:
+    return Fault(f"digests.{name} is {value}; a sha256 belongs there", "a sha256", value, "record.json")
 
 
 def _raw_logs(subject: Subject) -> Iterator[Fault | str]:

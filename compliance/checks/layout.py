@@ -24,7 +24,7 @@ _LABEL = re.compile(
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of one result folder's files and of its logs' wholeness."""
-    made = [
+    results = [
         judge("files-complete", _missing(subject), "all there, none empty", file=subject.place.name, fix=_ADD),
         judge(
             "no-other-files",
@@ -34,7 +34,7 @@ def checks(subject: Subject) -> list[Check]:
             fix="remove them: a submission holds nothing else",
         ),
     ]
-    return [*made, *(check for test in subject.tests for check in of_test(test, subject))]
+    return [*results, *(check for test in subject.tests for check in of_test(test, subject))]
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
@@ -134,16 +134,16 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
         yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
-    if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
-        yield f"it reports {len(told)} results, {shorten(told[0])} among them; the log of an accuracy run holds none"
+    if test.name == "accuracy" and (result_keys := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
+        yield f"it reports {len(result_keys)} results, {shorten(result_keys[0])} among them; the log of an accuracy run holds none"
     if test.name == "performance" and last and last.key != "num_errors":
         yield Fault(f"it ends with {shorten(last.key)}; LoadGen ends with num_errors", "num_errors", shorten(last.key), line=last.number)
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     """Where the summary contradicts the detail log. An accuracy test's summary says only whether there were errors."""
-    if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
-        yield f"it says {shorten(odd)!r}"
+    if error_line := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
+        yield f"it says {shorten(error_line)!r}"
     if test.name == "accuracy":
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
@@ -153,8 +153,13 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]
         if label not in values and key in test.detail.occurrences and _always(label, key):
             yield f"{label!r} is missing"
         elif label in values and not _same(values[label], test.detail.get(key)):
-            stated, logged = shorten(values[label]), shorten(test.detail.get(key))
-            yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
+            summary_value, logged = shorten(values[label]), shorten(test.detail.get(key))
+            yield Fault(
+                f"{label!r} is {summary_value}; the detail log's {key} is {logged}",
+                logged,
+                summary_value,
+                line=test.summary.lines.get(label),
+            )
 
 
 def _always(label: str, key: str) -> bool:
@@ -203,17 +208,17 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
 def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Iterator[Fault | str]:
     """Files in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
-    known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
-    around = {parent for folder in known for parent in folder.parents}
+    result_folders = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
+    around = {parent for folder in result_folders for parent in folder.parents}
     for path in files.listed(base):
         if not path.is_dir() and not _fits((*layout.submitter_files, *layout.documents), path.name):
             yield Fault(f"{path.name} does not belong into a submitter's folder", file=place.show(path))
     for path in files.listed(base / "systems"):
         if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
             yield Fault(f"systems/{path.name} is no system description", file=place.show(path))
-    for tree in sorted({folder.relative_to(base).parts[0] for folder in known}):
+    for tree in sorted({folder.relative_to(base).parts[0] for folder in result_folders}):
         for path in files.under(base / tree):
-            if not known & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
+            if not result_folders & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
                 yield Fault(f"{path.relative_to(base).as_posix()} is of no scenario", file=place.show(path))
 
 

@@ -61,9 +61,9 @@ def _record(subject: Subject) -> Iterator[Fault | str]:
     eos = ("stop" if _end_tokens(subject) else "ignore") if subject.recorded("cell", "task") == "generate" else None
     if subject.recorded("cell", "eos") != eos:
         yield mismatch("cell.eos", repr(subject.recorded("cell", "eos")), repr(eos), "the worker was told")
-    for keys, want in expected.items():
-        if subject.recorded(*keys) is None or subject.recorded(*keys) != want:
-            yield mismatch(".".join(keys), repr(subject.recorded(*keys)), repr(want), "logs and folders say")
+    for keys, required in expected.items():
+        if subject.recorded(*keys) is None or subject.recorded(*keys) != required:
+            yield mismatch(".".join(keys), repr(subject.recorded(*keys)), repr(required), "logs and folders say")
     for short, whole in (("weights", "weights"), ("dataset", "inputs")):
         value, digest = subject.recorded("cell", short), subject.recorded("digests", whole)
         if value not in ("seeded", "synthetic") and not (isinstance(value, str) and value and str(digest).startswith(value)):
@@ -88,19 +88,19 @@ def _jobs(subject: Subject) -> Iterator[Fault | str]:
     for key in ("precision", "batch_size", "device", "model", "task"):
         if not isinstance(workload, dict) or workload.get(key) != subject.recorded("cell", key):
             expected = shorten(repr(subject.recorded("cell", key)))
-            found = shorten(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
-            yield Fault(f"job.json: workload.{key} is not the cell's {expected}", expected, found, _JOB)
+            value = shorten(repr(workload.get(key))) if isinstance(workload, dict) else "no workload"
+            yield Fault(f"job.json: workload.{key} is not the cell's {expected}", expected, value, _JOB)
     if first.get("sut") != subject.recorded("cell", "sut"):
-        found, expected = shorten(repr(first.get("sut"))), shorten(repr(subject.recorded("cell", "sut")))
-        yield Fault(f"job.json: sut is {found}, the cell's {expected}", expected, found, _JOB)
+        value, expected = shorten(repr(first.get("sut"))), shorten(repr(subject.recorded("cell", "sut")))
+        yield Fault(f"job.json: sut is {value}, the cell's {expected}", expected, value, _JOB)
     if not isinstance(workload, dict) or workload.get("execution") != subject.recorded("execution"):
         expected = shorten(repr(subject.recorded("execution")))
-        found = shorten(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
-        yield Fault(f"job.json: workload.execution is not record.json's {expected}", expected, found, _JOB)
+        value = shorten(repr(workload.get("execution"))) if isinstance(workload, dict) else "no workload"
+        yield Fault(f"job.json: workload.execution is not record.json's {expected}", expected, value, _JOB)
     for test, job in ((subject.performance, first), *others):
         if job.get("test") != test.name:
-            found, file = shorten(repr(job.get("test"))), f"raw/{test.name}/job.json"
-            yield Fault(f"{file} is of the test {found}", repr(test.name), found, file)
+            value, file = shorten(repr(job.get("test"))), f"raw/{test.name}/job.json"
+            yield Fault(f"{file} is of the test {value}", repr(test.name), value, file)
 
 
 def _folders(subject: Subject) -> Iterator[Fault]:
@@ -122,10 +122,15 @@ def system_id(subject: Subject) -> str | None:
 
 def _gpu(subject: Subject) -> Mapping[str, Any]:
     """The record of the accelerator the cell ran on, the first one; empty on a CPU."""
-    found = subject.recorded("machine", "accelerators")
-    if subject.recorded("cell", "device") != "cuda" or not isinstance(found, list) or not found or not isinstance(found[0], dict):
+    accelerators = subject.recorded("machine", "accelerators")
+    if (
+        subject.recorded("cell", "device") != "cuda"
+        or not isinstance(accelerators, list)
+        or not accelerators
+        or not isinstance(accelerators[0], dict)
+    ):
         return {}
-    return found[0]
+    return accelerators[0]
 
 
 def _system(subject: Subject) -> Iterator[Fault]:
@@ -133,14 +138,14 @@ def _system(subject: Subject) -> Iterator[Fault]:
     if subject.system is None:
         return
     for key, expected in _described(subject).items():
-        found = str(subject.system.get(key))
-        if found != expected and not (found == "N/A" and not key.startswith("accelerator")):
-            yield mismatch(key, repr(found), repr(expected), "record.json says")
+        value = str(subject.system.get(key))
+        if value != expected and not (value == "N/A" and not key.startswith("accelerator")):
+            yield mismatch(key, repr(value), repr(expected), "record.json says")
     framework = str(subject.system.get("framework"))
     sut, _, stack = framework.partition(": ")
     versions = subject.recorded("environment", "versions")
-    known = {f"{name} {version}" for name, version in versions.items()} if isinstance(versions, dict) else set()
-    if framework != "N/A" and (sut != subject.recorded("cell", "sut") or not set(filter(None, stack.split(", "))) <= known):
+    packages = {f"{name} {version}" for name, version in versions.items()} if isinstance(versions, dict) else set()
+    if framework != "N/A" and (sut != subject.recorded("cell", "sut") or not set(filter(None, stack.split(", "))) <= packages):
         expected = f"{shorten(subject.recorded('cell', 'sut'))}: and packages of environment.versions"
         yield mismatch("framework", repr(framework), expected, "record.json says")
 
@@ -175,12 +180,12 @@ def _gib(value: Any, digits: int) -> str | None:
 
 
 def _measurements(subject: Subject) -> Iterator[Fault]:
-    stated, precision = subject.measurements or {}, str(subject.recorded("cell", "precision"))
-    wanted = {"input_data_types": subject.rules.project_limits.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
-    for key, expected in wanted.items():
-        if key in stated and stated[key] != expected:
-            yield mismatch(key, repr(stated[key]), repr(expected), "the run has")
-    weights, digest = stated.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
+    measurements, precision = subject.measurements or {}, str(subject.recorded("cell", "precision"))
+    data_types = {"input_data_types": subject.rules.project_limits.input_data_types, "weight_data_types": _HELD.get(precision, precision)}
+    for key, expected in data_types.items():
+        if key in measurements and measurements[key] != expected:
+            yield mismatch(key, repr(measurements[key]), repr(expected), "the run has")
+    weights, digest = measurements.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
         yield mismatch("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
 
@@ -189,5 +194,5 @@ def _end_tokens(subject: Subject) -> list[Any]:
     """The ids at which an answer ended, as the worker was told."""
     workload = (subject.performance.job or {}).get("workload")
     config = workload.get("config") if isinstance(workload, dict) else None
-    found = config.get("end_tokens", []) if isinstance(config, dict) else []
-    return found if isinstance(found, list) else []
+    end_tokens = config.get("end_tokens", []) if isinstance(config, dict) else []
+    return end_tokens if isinstance(end_tokens, list) else []

@@ -75,9 +75,9 @@ def _contradictions(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
         if result.get(key) != subject.recorded(key):
             yield mismatch(key, repr(result.get(key)), repr(subject.recorded(key)), "record.json has")
     detail = subject.performance.detail
-    verdict, stated = shorten(detail.get("result_validity")), result.get("loadgen")
-    if stated is not None and shorten(stated).partition(":")[0] != verdict:
-        yield mismatch("loadgen", repr(stated), verdict, "the log says")
+    verdict, result_verdict = shorten(detail.get("result_validity")), result.get("loadgen")
+    if result_verdict is not None and shorten(result_verdict).partition(":")[0] != verdict:
+        yield mismatch("loadgen", repr(result_verdict), verdict, "the log says")
     metric = _table(result, "metric")
     name, keys = _FIGURES.get(subject.place.scenario, ("", {}))
     expected = next((value * unit for key, unit in keys.items() if (value := detail.number(key))), None)
@@ -140,9 +140,9 @@ def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> It
         "energy": (result.get("energy"), outcome.get("energy") or {}),
         "disturbance": (result.get("disturbance"), outcome.get("disturbance") or {}),
     }
-    for name, (stated, worker_value) in pairs.items():
-        if stated != worker_value:
-            yield mismatch(name, stated, worker_value, "raw/performance/outcome.json has")
+    for name, (result_value, worker_value) in pairs.items():
+        if result_value != worker_value:
+            yield mismatch(name, result_value, worker_value, "raw/performance/outcome.json has")
 
 
 def _work(subject: Subject, samples: int | None, batches: int | None) -> dict[str, float]:
@@ -161,8 +161,8 @@ def _work(subject: Subject, samples: int | None, batches: int | None) -> dict[st
     return expected
 
 
-def _close(stated: Any, value: float) -> bool:
-    return isinstance(stated, int | float) and math.isclose(stated, value, rel_tol=1e-6, abs_tol=1e-12)
+def _close(figure: Any, value: float) -> bool:
+    return isinstance(figure, int | float) and math.isclose(figure, value, rel_tol=1e-6, abs_tol=1e-12)
 
 
 def _unranked(result: Mapping[str, Any], subject: Subject) -> str:

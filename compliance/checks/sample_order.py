@@ -58,10 +58,10 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     if sets is None or total is None or size is None or asked is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    found, wanted_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
-    if found != wanted_count:
-        text = f"{found} samples were loaded; {wanted_count} were asked for"
-        yield Fault(text, str(wanted_count), str(found), line=detail.line("loaded_qsl_set"))
+    count, expected_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
+    if count != expected_count:
+        text = f"{count} samples were loaded; {expected_count} were asked for"
+        yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
         return
     for draws in Draws:
         expected = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query)[: len(sets)]

@@ -80,8 +80,8 @@ def _score_unverified(subject: Subject, why: str) -> Check:
 def _admitted_failures(subject: Subject) -> Iterator[Fault]:
     """Every line of accuracy.txt that is JSON and says that it did not pass."""
     for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
-        stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
-        if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
+        document, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
+        if isinstance(document, dict) and "passed" in document and document["passed"] is not True:
             yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
 
 
@@ -102,10 +102,10 @@ def _score_again(judged: Any, answers: logs.Answers, reference: dict[str, np.nda
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
-    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
-    if isinstance(stated, dict) and isinstance(stated.get("detail"), dict):
-        stated["detail"] = accuracy.with_current_names(stated["detail"])
-    if stated != json.loads(score.line()):
+    document, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
+    if isinstance(document, dict) and isinstance(document.get("detail"), dict):
+        document["detail"] = accuracy.with_current_names(document["detail"])
+    if document != json.loads(score.line()):
         text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
         yield Fault(text, score.line(), line[:200])
     if not score.passed:
@@ -123,16 +123,16 @@ def _tolerance(subject: Subject) -> Check:
 
 
 def _too_loose(subject: Subject) -> Iterator[Fault]:
-    score, precision, stated = (
+    score, precision, tolerance = (
         subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
     )
-    stated = accuracy.with_current_names(stated) if isinstance(stated, dict) else {}
+    tolerance = accuracy.with_current_names(tolerance) if isinstance(tolerance, dict) else {}
     limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
     if limits is None:
         yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return
     for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
         for name, bound in bounds.items():
-            value = stated.get(name)
+            value = tolerance.get(name)
             if not isinstance(value, int | float) or not sign * value <= sign * bound:
                 yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")

@@ -193,7 +193,7 @@ def _check(
 
 
 def fail_or_manual(
-    made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
+    make_check: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
 ) -> Check:
     """A check whose `doubts` fail a run directory, and are for a person to judge in a bare submission, which may have a reason.
 
@@ -204,7 +204,7 @@ def fail_or_manual(
         of_a_run: whether a run directory is around what is audited.
     """
     doubtful = list(doubts)
-    check = made(faults=[*faults, *(doubtful if of_a_run else [])])
+    check = make_check(faults=[*faults, *(doubtful if of_a_run else [])])
     if not doubtful or check.verdict is Verdict.FAIL:
         return check
     why = "; ".join(fault.text for fault in doubtful[:5])

@@ -50,15 +50,15 @@ def _tables(round: str) -> dict[str, Any]:
     A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and each missing field does.
     """
     with (_FOLDER / f"{round}.toml").open("rb") as f:
-        own = tomllib.load(f)
-    if "extends" not in own:
-        return own
-    base, gone = _tables(own.pop("extends")), own.pop("without_benchmarks", ())
-    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | own.pop("benchmark", {})
-    for name in own.pop("without_scenarios", ()):
+        tables = tomllib.load(f)
+    if "extends" not in tables:
+        return tables
+    base, gone = _tables(tables.pop("extends")), tables.pop("without_benchmarks", ())
+    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | tables.pop("benchmark", {})
+    for name in tables.pop("without_scenarios", ()):
         del base["scenario"][name]
-    tests = {name: row | own.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
-    return {**base, **own, "benchmark": benchmarks, "compliance_test": tests}
+    tests = {name: row | tables.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
+    return {**base, **tables, "benchmark": benchmarks, "compliance_test": tests}
 
 
 def _rules(d: dict[str, Any]) -> Rules:
@@ -98,8 +98,8 @@ def _rules(d: dict[str, Any]) -> Rules:
 
 def _project_limits(d: dict[str, Any]) -> ProjectLimits:
     limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
-    made: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
-    return made
+    project_limits: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
+    return project_limits
 
 
 def _scenario(name: str, d: dict[str, Any]) -> ScenarioRules:

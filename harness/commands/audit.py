@@ -35,15 +35,15 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
-    found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    report = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
     directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
-        _write_page(flags, directory, level, found)
+        _write_page(flags, directory, level, report)
     if flags.json:
-        terminal.document(found.as_json(directory, level))
+        terminal.document(report.as_json(directory, level))
     else:
-        terminal.audited(found, level, flags.quiet)
-    return 0 if found.passes(level) else 1
+        terminal.audited(report, level, flags.quiet)
+    return 0 if report.passes(level) else 1
 
 
 def _check_audited(flags: Any) -> None:
@@ -58,8 +58,8 @@ def _check_audited(flags: Any) -> None:
         raise UsageError(f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name a file elsewhere")
 
 
-def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
-    content = page.render(directory, level, found, datetime.now().astimezone())
+def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
+    content = page.render(directory, level, report, datetime.now().astimezone())
     try:
         if flags.html.exists() and not flags.html.read_bytes().startswith(page.BEGINNING.encode()):
             raise UsageError(f"--html {flags.html}: it is there and no page of an audit; name another file, or remove it")

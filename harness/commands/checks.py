@@ -8,10 +8,10 @@ from compliance.findings import verdict
 from harness import terminal
 
 
-def show(found: list[Any], flags: Any) -> int:
+def show(results: list[Any], flags: Any) -> int:
     """Print the checks as the flags ask for. → 0 where all hold, else 1."""
     if flags.json:
-        terminal.document({"checks": [c.as_json() for c in found]})
+        terminal.document({"checks": [c.as_json() for c in results]})
     else:
-        terminal.checks(found, flags.quiet)
-    return 0 if verdict.passes(found) else 1
+        terminal.checks(results, flags.quiet)
+    return 0 if verdict.passes(results) else 1

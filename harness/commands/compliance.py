@@ -53,8 +53,8 @@ def main(arguments: list[str]) -> int:
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
     reporter = terminal.Terminal(flags.quiet or flags.json)
     with reporter.progress:
-        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
-    return checks.show(found, flags)
+        results = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
+    return checks.show(results, flags)
 
 
 def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:
@@ -65,14 +65,14 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     record, job, performance = _finished(directory)
     of = rules.load(record["round"])
     python = _same(directory, record, job, cache, reporter)
-    wanted = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
+    tests = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
     if record["mode"] == "quick":
         reporter.say(_QUICK)
     with locks.machine(reporter.say), rundir.reopened(directory):
-        lacking = [name for name in wanted if again or not _done(directory, name)]
+        lacking = [name for name in tests if again or not _done(directory, name)]
         if lacking:
             reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_run.expected_seconds(lacking, performance))}")
-        for name in wanted:
+        for name in tests:
             log_dir = directory / "raw" / name
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
@@ -132,8 +132,8 @@ def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[s
         revision = record["git"].get("revision")
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
         yield f"sut/ and scenarios/ have changed since it was measured: {how}"
-    if odd := sorted(_other_variables(job)):
-        yield f"environment variables that change figures are not as they were ({', '.join(odd)}): set them again, or {_anew(record)}"
+    if changed := sorted(_other_variables(job)):
+        yield f"environment variables that change figures are not as they were ({', '.join(changed)}): set them again, or {_anew(record)}"
     for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):
         digest, fault = files.attempt(files.sha256, path)
         if digest is None:
@@ -164,27 +164,27 @@ def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
 
 
 def _weight_files(checkpoint: Path) -> list[str]:
-    found = sorted(path.name for path in checkpoint.glob("*.safetensors"))
-    if not found:
+    weights = sorted(path.name for path in checkpoint.glob("*.safetensors"))
+    if not weights:
         raise FileNotFoundError(f"no weights in {checkpoint}")
-    return ["config.json", *found]
+    return ["config.json", *weights]
 
 
 def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:
     """Raises EnvironmentFailure where it is gone or holds something else."""
-    told, device = record["environment"], record["cell"]["device"]
-    name, about = str(told["name"]), f"compliance {near(str(directory))}: the environment {told['name']}"
+    recorded_environment, device = record["environment"], record["cell"]["device"]
+    name, about = str(recorded_environment["name"]), f"compliance {near(str(directory))}: the environment {recorded_environment['name']}"
     if name.endswith(_OWN):
-        if not told.get("python"):
+        if not recorded_environment.get("python"):
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        found = environments.adopt(Path(told["python"]), name.removesuffix(_OWN), record["round"], device)
+        environment = environments.adopt(Path(recorded_environment["python"]), name.removesuffix(_OWN), record["round"], device)
     else:
         if not environments.is_made(cache, name, device, record["round"]):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
-        found = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
-    if found.lock_sha256 != job.made_with.get("environment"):
+        environment = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
+    if environment.lock_sha256 != job.made_with.get("environment"):
         raise EnvironmentFailure(f"{about} holds other packages than it was measured with: {_anew(record)}")
-    return found.python
+    return environment.python
 
 
 def _submitter(directory: Path) -> str:

@@ -41,12 +41,12 @@ def main(arguments: list[str]) -> int:
     for reason in request.reasons:
         reporter.say(reason)
     with reporter.progress:
-        found = run.run(request, reporter, machine.command_started_monotonic_ns())
+        result = run.run(request, reporter, machine.command_started_monotonic_ns())
     if flags.json:
-        terminal.document({"cells": [terminal.result_as_json(found)]})
+        terminal.document({"cells": [terminal.result_as_json(result)]})
     else:
-        terminal.result(found, _next(found, request))
-    return 0 if found.status == "ok" else 1
+        terminal.result(result, _next(result, request))
+    return 0 if result.status == "ok" else 1
 
 
 def run_parser() -> argparse.ArgumentParser:
@@ -65,30 +65,30 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _next(found: Any, request: Any) -> str:
+def _next(result: Any, request: Any) -> str:
     """The command a user would want now."""
     from harness import terminal
     from harness.plan import LONGEST_TIMES
 
-    if found.status == "skipped":
+    if result.status == "skipped":
         return "the same command, changed as the status line says"
-    if found.status in ("error", "oom"):
-        log = f"; the worker's own words: {terminal.near(found.directory)}/raw/*/worker.log" if found.directory else ""
+    if result.status in ("error", "oom"):
+        log = f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log" if result.directory else ""
         return f"the same command goes on from here: {request.asked.command}{log}"
-    if found.status == "unsupported":
+    if result.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
-    if found.status == "invalid":
-        return f"./run.sh audit {shlex.quote(terminal.near(found.directory))} --mode {found.mode}"
+    if result.status == "invalid":
+        return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
     plain = _without(request.asked.command, "--duration", "--load-seconds")
-    if request.asked.mode == "quick" and "early stopping" in (found.loadgen or ""):
-        longer = 80e-3 * found.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
+    if request.asked.mode == "quick" and "early stopping" in (result.loadgen or ""):
+        longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.asked.mode == "quick":
         return f"{plain} --mode valid  (10 minutes and more, by the round's settings)"
     if request.asked.mode == "submission":
-        return f"./run.sh pack {shlex.quote(terminal.near(found.directory))} --out submission  (and other cells' directories)"
-    return f"./run.sh audit {shlex.quote(terminal.near(found.directory))} --mode valid"
+        return f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and other cells' directories)"
+    return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
 
 
 def _without(command: str, *flags: str) -> str:

@@ -59,7 +59,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
         reporter.say(f"{job.test}: kept from an earlier attempt")
         return earlier
     job.log_dir.mkdir(parents=True)
-    seen = reporter.watch(job.test)
+    draw = reporter.watch(job.test)
     plan_file, shown = job.log_dir / "plan.json", False
 
     def watch(beat: Beat) -> None:
@@ -67,7 +67,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
         if not shown and plan_file.exists():
             reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
             shown = True
-        seen(beat)
+        draw(beat)
 
     outcome = process.run(job, python, process_env, watch)
     if outcome.status == "ok" and not (job.log_dir / "mlperf_log_detail.txt").exists():

@@ -33,7 +33,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt tells."""
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     cell, benchmark = record["cell"], record["benchmark"]
-    root, found = directory / "open" / submitter, score(directory, record)
+    root, accuracy_score = directory / "open" / submitter, score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = system_id(record)
     scenario = root / "results" / system / benchmark["name"] / cell["scenario"]
@@ -41,8 +41,8 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
-    _write_accuracy(directory, found, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, found)
+    _write_accuracy(directory, accuracy_score, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
     (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
@@ -54,7 +54,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     if record["mode"] == "submission":
         _copy_source(source)
     (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
-    return found
+    return accuracy_score
 
 
 def _copy_source(target: Path) -> None:
@@ -80,10 +80,10 @@ def score(directory: Path, record: dict[str, Any]) -> Score:
             return f"not scored: {e}"
 
 
-def _write_accuracy(directory: Path, found: Score, rules: Rules, target: Path) -> None:
+def _write_accuracy(directory: Path, accuracy_score: Score, rules: Rules, target: Path) -> None:
     """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts it."""
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    line = json.dumps({"accuracy": found}) if isinstance(found, str) else found.line()
+    line = json.dumps({"accuracy": accuracy_score}) if isinstance(accuracy_score, str) else accuracy_score.line()
     (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
 

@@ -84,9 +84,9 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     load_ns = _clock() - start
     warmup = warm_up(job, sut, beat)
     slowest_ns = max(w["second_ns"] for w in warmup)
-    known: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
-    known |= procedure(job, sut, beat, slowest_ns)
-    return WorkerOutcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **known)
+    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup}
+    fields |= procedure(job, sut, beat, slowest_ns)
+    return WorkerOutcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **fields)
 
 
 def _peak_host_bytes() -> int:
@@ -100,8 +100,8 @@ def _peak_host_bytes() -> int:
 
 def _versions() -> dict[str, str]:
     """Every distribution of this environment, and the interpreter."""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
-    return {"python": sys.version.split()[0], **dict(sorted(found.items()))}
+    versions = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
+    return {"python": sys.version.split()[0], **dict(sorted(versions.items()))}
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ _set_for_all: list[str] = []  # the precision, once configured; what JAX's confi
 _product = jax.jit(jnp.matmul)
 
 
-def _count(event: str, duration: float, **known: Any) -> None:
+def _count(event: str, duration: float, **attributes: Any) -> None:
     if event == _COMPILED:
-        _compilations[str(known.get("fun_name"))] += 1
+        _compilations[str(attributes.get("fun_name"))] += 1
         _read_dumps(_dumps())
 
 
@@ -52,8 +52,8 @@ def _read_dumps(folder: Path) -> None:
     """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
     for program in _PROGRAMS.values():
         for path in folder.glob(f"*_{program}_*"):
-            for told, *operands in _DOT.findall(path.read_text()):
-                told_least = min(_PRECISION.findall(told), key=_RANK.__getitem__, default="DEFAULT")
+            for algorithm, *operands in _DOT.findall(path.read_text()):
+                told_least = min(_PRECISION.findall(algorithm), key=_RANK.__getitem__, default="DEFAULT")
                 _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), told_least] += 1
     shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
 
@@ -69,10 +69,10 @@ def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(_count)
 
 
-def configure(device: str, wanted: str) -> None:
+def configure(device: str, target: str) -> None:
     """What was counted before is forgotten: it was another model's."""
-    jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
-    _set_for_all[:] = [_MATMUL[wanted]]
+    jax.config.update("jax_default_matmul_precision", _MATMUL[target])
+    _set_for_all[:] = [_MATMUL[target]]
     _compilations.clear()
     _products.clear()
     # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's own a CPU's bfloat16 ones are float32.
@@ -87,12 +87,12 @@ def _choose_device(device: str) -> None:
     """JAX's first platform becomes its default; without the plugin of one it goes on to the next in silence, hence the look."""
     jax.config.update("jax_platforms", {"cpu": "cpu", "cuda": "cuda,cpu"}[device])
     try:
-        found = jax.default_backend()
+        backend = jax.default_backend()
     except RuntimeError as e:
-        found = str(e).splitlines()[0]
-    if found != {"cpu": "cpu", "cuda": "gpu"}[device]:
+        backend = str(e).splitlines()[0]
+    if backend != {"cpu": "cpu", "cuda": "gpu"}[device]:
         raise Unsupported(
-            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without it: {found}); --device cpu runs"
+            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without it: {backend}); --device cpu runs"
         )
 
 
@@ -141,20 +141,20 @@ def _entered(trace: Any) -> Iterator[str]:
     for line in (line for plane in trace.planes for line in plane.lines):
         until = dict[str, float]()
         for event in sorted(line.events, key=lambda e: e.start_ns):
-            found = _RUN.match(event.name)
-            if found and event.start_ns >= until.get(found[1], 0.0):
-                until[found[1]] = event.start_ns + event.duration_ns
-                yield found[1]
+            match = _RUN.match(event.name)
+            if match and event.start_ns >= until.get(match[1], 0.0):
+                until[match[1]] = event.start_ns + event.duration_ns
+                yield match[1]
 
 
 def _precisions(program: str) -> dict[str, Any]:
     """Bits of the operands of the program's products → how many there are, of all its compilations; a loop's body counts once. One that
     is told a lower precision than `configure` set for all counts as the bits XLA may leave of it."""
-    products = {(dtype, told): n for (name, dtype, told), n in _products.items() if name == program}
+    products = {(dtype, algorithm): n for (name, dtype, algorithm), n in _products.items() if name == program}
     bits: Counter[str] = Counter()
-    for (dtype, told), n in products.items():
-        lower = _bits(dtype) == 32 and _RANK[told] < _RANK[_set_for_all[0]]
-        bits[str({"HIGH": 19, "DEFAULT": 16}[told] if lower else _bits(dtype))] += n
+    for (dtype, algorithm), n in products.items():
+        lower = _bits(dtype) == 32 and _RANK[algorithm] < _RANK[_set_for_all[0]]
+        bits[str({"HIGH": 19, "DEFAULT": 16}[algorithm] if lower else _bits(dtype))] += n
     return {"product_bits": dict(sorted(bits.items())), "products": {" ".join(k): n for k, n in sorted(products.items())}}
 
 

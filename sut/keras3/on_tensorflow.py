@@ -25,7 +25,7 @@ _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Ide
 _XLA_RUN = re.compile(rb"[CG]puExecutable::ExecuteAsyncOnStream")
 
 
-def configure(device: str, wanted: str) -> None:
+def configure(device: str, target: str) -> None:
     """Choose the device and the precision of float32 products. Raises Unsupported where TensorFlow finds no such device."""
     gpus = tf.config.list_physical_devices("GPU")
     if device == "cuda" and not gpus:
@@ -33,7 +33,7 @@ def configure(device: str, wanted: str) -> None:
     tf.config.set_visible_devices(gpus[:1] if device == "cuda" else [], "GPU")
     if device == "cuda":
         tf.config.experimental.set_memory_growth(gpus[0], True)  # without it TensorFlow takes all memory at its start
-    tf.config.experimental.enable_tensor_float_32_execution(wanted == "tf32")
+    tf.config.experimental.enable_tensor_float_32_execution(target == "tf32")
 
 
 def synchronise(model: Any) -> None:

@@ -17,14 +17,14 @@ EXECUTIONS = ("eager",)
 _scope = ExitStack()
 
 
-def configure(device: str, wanted: str) -> None:
+def configure(device: str, target: str) -> None:
     """Choose the device and the precision of float32 products. Raises Unsupported where torch sees no such device."""
     if device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
     if device == "cpu":
         _scope.enter_context(keras.device("cpu"))  # Keras would take a GPU where there is one; in force until the process ends
-    torch.set_float32_matmul_precision("high" if wanted == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = wanted == "tf32"
+    torch.set_float32_matmul_precision("high" if target == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = target == "tf32"
 
 
 def synchronise(model: Any) -> None:
@@ -41,12 +41,12 @@ def product(dtype: str) -> np.ndarray:
 def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
     """`graphs`: that Dynamo captured in this process; the rest of one more call, as the profiler sees it: `operators` run one by one,
     and the bits of the inputs of its matrix products."""
-    seen = torch_profile.watched(again)
+    observation = torch_profile.watched(again)
     return {
         "graphs": torch_profile.dynamo_graphs(),
-        "operators": seen.operators,
-        "compiled_regions": seen.regions,
-        "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
+        "operators": observation.operators,
+        "compiled_regions": observation.regions,
+        "product_bits": {str(bits): n for bits, n in sorted(observation.product_bits.items())},
     }
 
 

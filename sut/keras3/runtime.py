@@ -55,17 +55,17 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
     """
     held, computed = _dtypes(model)
     product_error = precision.error(backend.product(held[0]))
-    seen = backend.watch(model, call, again)
-    same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[held[0]])
+    observation = backend.watch(model, call, again)
+    same = len({*held, *computed}) == 1 and _as_wide(observation.get("product_bits"), _BITS[held[0]])
     return Evidence(
-        graphs=seen.pop("graphs"),
+        graphs=observation.pop("graphs"),
         graph_breaks=None,
         precision=precision.classify(product_error) if same else "mixed",
         peak_device_bytes=backend.peak_device_bytes(workload.device),
         detail={
             "call": f"{type(model).__name__}.{call}",
             "jit_compile": bool(model.jit_compile),
-            **seen,
+            **observation,
             "parameter_dtypes": held,
             "compute_dtypes": computed,
             "product_error": product_error,

@@ -56,27 +56,27 @@ def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Seque
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, calls)
+    observation = torch_profile.observe(model, calls)
     product_error = precision.error(torch_profile.probe(workload.device, next(model.parameters()).dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + scripted,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
-        precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
-        compiled_share=seen.compiled_share if calls else None,
+        precision=_precision(dtypes, [product_error, *observation.product_errors], observation),
+        compiled_share=observation.compiled_share if calls else None,
         peak_device_bytes=torch_profile.peak_device_bytes(workload.device),
         detail={
             "call": call,
-            "operators": seen.operators,
-            "operators_outside_inductor": seen.operators_outside,
-            "compiled_regions": seen.regions,
-            "inductor_calls": seen.inductor_calls,
-            "forward_passes": seen.passes,
+            "operators": observation.operators,
+            "operators_outside_inductor": observation.operators_outside,
+            "compiled_regions": observation.regions,
+            "inductor_calls": observation.inductor_calls,
+            "forward_passes": observation.passes,
             "dynamo_graphs": graphs,
             "script_modules": scripted,
             "parameter_dtypes": dtypes,
-            "product_error": max([product_error, *seen.product_errors]),
-            "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
+            "product_error": max([product_error, *observation.product_errors]),
+            "product_bits": {str(bits): n for bits, n in sorted(observation.product_bits.items())},
             "float32_matmul_precision": torch.get_float32_matmul_precision(),
             "attention": getattr(model.config, "_attn_implementation", None),
             "device": _device_name(workload),
@@ -88,14 +88,14 @@ def evidence(model: torch.nn.Module, workload: Workload, call: str, calls: Seque
     )
 
 
-def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:
+def _precision(dtypes: Sequence[str], errors: Sequence[float], observation: torch_profile.Observed) -> str:
     """`mixed` unless weights, the products probed outside of and within the call, and the inputs of its own products agree."""
-    told = {precision.classify(error) for error in errors}
+    classes = {precision.classify(error) for error in errors}
     bits = 16 if dtypes == ["bfloat16"] else 32
-    usual = max(seen.product_bits, key=lambda b: seen.product_bits[b], default=bits)
-    if len(dtypes) != 1 or len(told) != 1 or usual != bits or min(seen.product_bits, default=bits) < bits:
+    usual = max(observation.product_bits, key=lambda b: observation.product_bits[b], default=bits)
+    if len(dtypes) != 1 or len(classes) != 1 or usual != bits or min(observation.product_bits, default=bits) < bits:
         return "mixed"
-    return told.pop()
+    return classes.pop()
 
 
 def _device_name(workload: Workload) -> str:

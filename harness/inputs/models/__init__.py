@@ -157,8 +157,8 @@ def load(name: str) -> Model:
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
-        made = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
-        sizes[key] = Size(name=key, config=config, tensors=made, **value)
+        tensors = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
+        sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(
         name=name,

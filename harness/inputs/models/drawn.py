@@ -62,5 +62,5 @@ def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
 
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Name → shape, from a file that the tool wrote."""
-    found = json.loads(path.read_text(encoding="utf-8"))["tensors"]
-    return {name: tuple(shape) for name, shape in found.items()}
+    document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
+    return {name: tuple(shape) for name, shape in document.items()}
