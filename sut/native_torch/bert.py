@@ -12,7 +12,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
 
 
-class Classifier:
+class TorchClassifier:
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
     streams_tokens = False
@@ -50,6 +50,6 @@ class Classifier:
         return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", calls)
 
 
-def load(workload: Workload) -> Classifier:
+def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return Classifier(execution.load_model(workload), workload)
+    return TorchClassifier(execution.load_model(workload), workload)

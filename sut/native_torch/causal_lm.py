@@ -13,7 +13,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
 
 
-class CausalLM:
+class TorchCausalLM:
     """A Transformers language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight, streams_tokens = 1, False  # generate looks at every token on the host
@@ -100,6 +100,6 @@ class CausalLM:
         return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", calls)
 
 
-def load(workload: Workload) -> CausalLM:
+def load(workload: Workload) -> TorchCausalLM:
     """The checkpoint's model, in the workload's precision and execution."""
-    return CausalLM(execution.load_model(workload), workload)
+    return TorchCausalLM(execution.load_model(workload), workload)
