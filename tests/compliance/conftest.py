@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compliance import tree
+from tests.support import tree
 
 KINDS = {
     "Offline": ("Offline", "predict"),

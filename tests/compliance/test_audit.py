@@ -19,7 +19,7 @@ from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.logs import Detail, Line
 from tests.compliance import conftest
-from tests.compliance import tree as runs
+from tests.support import tree as runs
 
 # What carries no claim: LoadGen's own bookkeeping and texts.
 _NO_CLAIM = (

@@ -13,7 +13,7 @@ from compliance.audit_tests import compliance_tests, repeats
 from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from tests.cheats import ends_twice
-from tests.compliance import tree as runs
+from tests.support import tree as runs
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [

@@ -16,8 +16,8 @@ from compliance.checks import sample_order
 from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
-from tests.compliance import tree as runs
-from tests.compliance.tree import whole
+from tests.support import tree as runs
+from tests.support.tree import whole
 
 HUGE = 1 << 63
 

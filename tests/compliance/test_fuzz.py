@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from compliance import audit
 from compliance.findings import verdict
 from compliance.findings.check import Check
-from tests.compliance.tree import whole
+from tests.support.tree import whole
 
 FILES = {
     "the performance detail log": "open/*/results/*/*/*/performance/run_1/mlperf_log_detail.txt",

@@ -16,7 +16,7 @@ from compliance import subject as tree
 from compliance.checks import benchmark
 from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
-from tests.compliance import tree as runs
+from tests.support import tree as runs
 
 V61 = rules.load("v6.1")
 GOOD = '{"exact_match": 80.0, "f1": 90.5}\n'

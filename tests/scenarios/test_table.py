@@ -16,9 +16,8 @@ from harness.execution.environments import ROOT
 from harness.execution.process import read_outcome
 from scenarios import table
 from scenarios.worker.job import write_json
-from tests import mock_job
 from tests.harness.test_run import request
-from tests.scenarios import multi_stream
+from tests.support import mock_job, multi_stream
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
 def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp_path):
     job = mock_job.make(tmp_path, scenario="MultiStream", batch=8)
     write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", "tests.scenarios.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
+    command = [sys.executable, "-m", "tests.support.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     outcome = read_outcome(job.log_dir)
     assert outcome is not None and (outcome.status, outcome.reason) == ("ok", "")

@@ -14,9 +14,9 @@ from harness import run
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, user_weights
 from tests.conftest import CACHE
-from tests.harness.folders import DROP, INDEX, MODELS, config, made, shard, tensors  # noqa: F401  a fixture
+from tests.harness.inputs.test_tokenizer import bpe
 from tests.harness.test_run import Reporter, made_environment, request  # noqa: F401  a fixture
-from tests.harness.test_tokenizer import bpe
+from tests.support.weights_folders import DROP, INDEX, MODELS, config, made, shard, tensors  # noqa: F401  a fixture
 
 
 @pytest.mark.parametrize("name", MODELS)

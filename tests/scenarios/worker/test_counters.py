@@ -6,7 +6,7 @@ import pytest
 
 from scenarios.worker import counters
 from scenarios.worker.counters import Reading
-from tests import nvml as fake_nvml
+from tests.support import nvml as fake_nvml
 
 
 def zone(root, name, label, microjoules, span=1_000_000_000):

@@ -19,10 +19,11 @@ from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
 from compliance.rules import sources
-from tests.compliance import conftest, mutations
-from tests.compliance import tree as runs
-from tests.compliance.mutations import Mutation
+from tests.compliance import conftest
 from tests.compliance.test_cheats import loosened
+from tests.support import mutations
+from tests.support import tree as runs
+from tests.support.mutations import Mutation
 
 KINDS = ("SingleStream", "tokens")
 LOOSE = loosened()

@@ -1,4 +1,4 @@
-"""A scenario in ten lines, put into the table as a new one is; `python -m tests.scenarios.multi_stream JOB.json PARENT` is its worker."""
+"""A scenario in ten lines, put into the table as a new one is; `python -m tests.support.multi_stream JOB.json PARENT` is its worker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scenarios.worker.answers import pack
 
 ENTRY = table.Scenario(
     name="MultiStream",
-    module="tests.scenarios.multi_stream",
+    module="tests.support.multi_stream",
     measures="latency of eight samples",
     figure=table.Figure(
         name="latency_p99",

@@ -12,7 +12,7 @@ import pytest
 
 from harness.execution import process
 from harness.execution.environments import ROOT
-from tests import mock_job
+from tests.support import mock_job
 
 
 def run(job, python=sys.executable):
@@ -103,7 +103,7 @@ def test_a_worker_dies_with_its_parent(tmp_path):
 import sys, pathlib
 from harness.execution import process
 from scenarios.worker.job import read_job, write_json
-from tests import mock_job
+from tests.support import mock_job
 process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
 """
     from scenarios.worker.job import write_json

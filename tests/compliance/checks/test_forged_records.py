@@ -20,10 +20,9 @@ from harness.inputs import models
 from harness.tree import submission
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Limits
-from tests import mock_job
-from tests.compliance import tree
-from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY, own_result
-from tests.compliance.tree import base, detail, edit_json, read_json, scenario_folder
+from tests.support import mock_job, tree
+from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
+from tests.support.tree import base, detail, edit_json, read_json, scenario_folder
 
 PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {

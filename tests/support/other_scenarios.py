@@ -14,7 +14,7 @@ from typing import Any
 
 from compliance import logs, rules
 from compliance.audit_tests import logged_answers, verification
-from tests.compliance.tree import ROOT, SUBMITTER, SYSTEM, _system
+from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
 
 BENCHMARK, OFFICIAL = "detector", "yolo-99"
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
@@ -137,7 +137,7 @@ def _measure(folder: Path, kind: Kind, mode: str, audit: Mapping[str, int], pyth
         "tokens": kind.tokens,
         "audit": str(folder / "audit.config"),
     }
-    subprocess.run([python, "-m", "tests.compliance.loadgen_run", json.dumps(spec)], cwd=ROOT, check=True, timeout=120)
+    subprocess.run([python, "-m", "tests.support.loadgen_run", json.dumps(spec)], cwd=ROOT, check=True, timeout=120)
 
 
 def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:

@@ -11,7 +11,7 @@ import pytest
 from compliance import logs
 from harness.execution import process
 from scenarios.worker.job import Job, WorkerOutcome, write_json
-from tests import mock_job
+from tests.support import mock_job
 
 
 def run(job: Job) -> WorkerOutcome:

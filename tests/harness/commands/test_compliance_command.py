@@ -24,7 +24,7 @@ from harness.tree import submission
 from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry
 from tests.conftest import CACHE
-from tests.harness.test_pack import shortened
+from tests.harness.commands.test_pack import shortened
 from tests.harness.test_run import Reporter, request
 
 

@@ -1,4 +1,4 @@
-"""One real LoadGen test of any scenario with a SUT of a few lines; `python -m tests.compliance.loadgen_run SPEC` (JSON), a process each.
+"""One real LoadGen test of any scenario with a SUT of a few lines; `python -m tests.support.loadgen_run SPEC` (JSON), a process each.
 
 SPEC: folder (holds user.conf), scenario (LoadGen's name), mode, model, total, loaded, and of the SUT busy_s (a sample's time), threads
 (0: it answers where it is asked), tokens (it streams a first token and tells a count), audit (the path of an audit.config).

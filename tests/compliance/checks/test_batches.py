@@ -4,7 +4,7 @@ import pytest
 
 from compliance import audit, logs
 from compliance.findings.check import Verdict
-from tests.compliance.tree import edit_json
+from tests.support.tree import edit_json
 
 
 def found(run, **cell_or_mode):

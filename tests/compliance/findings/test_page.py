@@ -17,7 +17,7 @@ from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_
 from compliance.findings.verdict import Audit
 from harness import cli
 from harness.errors import UsageError
-from tests.compliance import tree as runs
+from tests.support import tree as runs
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 _VOID = {"meta", "br", "hr", "img", "link", "input"}

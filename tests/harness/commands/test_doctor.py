@@ -8,7 +8,7 @@ from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
 from harness.commands import doctor
 from harness.execution import machine
-from tests import nvml as fake_nvml
+from tests.support import nvml as fake_nvml
 
 
 def by_name(found):

@@ -6,8 +6,8 @@ import pytest
 
 from compliance import audit
 from compliance.findings.check import Verdict
-from tests.compliance.mutations import own_result
-from tests.compliance.tree import edit_json
+from tests.support.mutations import own_result
+from tests.support.tree import edit_json
 
 
 def failed(run):

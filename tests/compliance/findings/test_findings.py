@@ -19,8 +19,8 @@ from compliance.findings import check as checks
 from compliance.findings import registry, verdict
 from compliance.findings.check import Check, Fault, Verdict, judge, manual, mismatch
 from compliance.rules import sources
-from tests.compliance import tree as runs
-from tests.compliance.mutations import DETAIL, SUMMARY, put_in
+from tests.support import tree as runs
+from tests.support.mutations import DETAIL, SUMMARY, put_in
 
 
 def of(found: list[Check], check_id: str) -> Check:

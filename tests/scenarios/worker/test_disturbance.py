@@ -11,7 +11,7 @@ import pytest
 
 from harness.execution import process
 from scenarios.worker import disturbance
-from tests import mock_job
+from tests.support import mock_job
 
 
 def test_gaps_far_beyond_the_slowest_batch_count_as_stand_stills():

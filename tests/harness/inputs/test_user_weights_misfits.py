@@ -13,8 +13,8 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inputs import user_weights
-from tests.harness.folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
-from tests.harness.test_tokenizer import bpe
+from tests.harness.inputs.test_tokenizer import bpe
+from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
 
 
 def only_these(folder: Path, *names: str) -> None:

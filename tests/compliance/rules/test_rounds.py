@@ -12,8 +12,8 @@ from compliance import audit, logs, rules
 from compliance import subject as tree
 from compliance.checks import sample_order
 from compliance.findings.check import Check, Verdict
-from tests.compliance import tree as runs
-from tests.compliance.tree import base, scenario_folder
+from tests.support import tree as runs
+from tests.support.tree import base, scenario_folder
 
 V51 = rules.load("v5.1")
 

@@ -1,4 +1,4 @@
-"""Runs in native torch's environment: `python -m tests.sut.own_folders DIR` makes small folders as Transformers itself saves them, seeded.
+"""Runs in native torch's environment: `python -m tests.sut.user_folders DIR` makes small folders as Transformers itself saves them, seeded.
 
 Weights larger than the default initialisation, and no float16 numbers, so that a reader that loses bits or swaps tensors is seen.
 """

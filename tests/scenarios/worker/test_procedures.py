@@ -12,7 +12,7 @@ from scenarios.worker import __main__ as worker
 from scenarios.worker import procedures
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.job import TESTS, read_job, write_json
-from tests import mock_job
+from tests.support import mock_job
 
 
 def count_batches(job, sut, beat, slowest_ns):

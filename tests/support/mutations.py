@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compliance import logs
-from tests.compliance import tree
-from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
+from tests.support import tree
+from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
 DETAIL, SUMMARY, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
 
