@@ -18,7 +18,6 @@ from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.logs import Detail, Line
-from tests.compliance import conftest
 from tests.support import tree as runs
 
 # What carries no claim: LoadGen's own bookkeeping and texts.
@@ -45,7 +44,7 @@ def outcomes(checks: list[Check]) -> dict[str, Verdict]:
     return {c.key: c.verdict for c in checks}
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
     assert not failed(audit.audit(measured(kind)).checks_for("quick"))
     assert audit.audit(measured(kind)).levels == ("quick",)
@@ -53,7 +52,7 @@ def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], P
     assert [c.id for c in at_valid if c.verdict is Verdict.FAIL] == ["minimum-duration-setting", "measured-duration"]
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = rules.load("v6.1")
     short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
@@ -70,7 +69,7 @@ def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> N
     assert found["loadgen-verdict"] is Verdict.FAIL
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 @pytest.mark.parametrize("test", tree.TESTS)
 def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")

@@ -14,6 +14,7 @@ from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from tests.cheats import ends_twice
 from tests.support import tree as runs
+from tests.support.rounds import loosened
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [
@@ -26,16 +27,6 @@ CAUGHT = [
     ("small_batches", "Offline", "predict", ["TEST01"], {"test01-answers"}),
     ("sleeps_less", "SingleStream", "predict", ["TEST01"], {"test01-performance"}),
 ]
-
-
-def loosened(tolerance: float = 0.8) -> rules.Rules:
-    """Runs of a second on a busy machine differ by more than the round allows; the cheats by many times."""
-    real = rules.load()
-    tests = {
-        name: c if c.tolerance is None else dataclasses.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
-        for name, c in real.compliance_tests.items()
-    }
-    return dataclasses.replace(real, compliance_tests=tests)
 
 
 def judged(run: Path, of: rules.Rules) -> list[Check]:

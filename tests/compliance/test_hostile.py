@@ -22,8 +22,8 @@ from compliance import subject as tree
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
 from compliance.logs import files, strict_json, user_conf
-from tests.compliance.test_fuzz import FILES, damage
 from tests.support import tree as runs
+from tests.support.damage import FILES, damage
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
 from tests.support.tree import whole
 

@@ -10,7 +10,7 @@ from harness import reference
 from harness.execution.environments import Environment
 from harness.inputs import checkpoint, dataset
 from scenarios.worker.job import WorkerOutcome
-from tests.harness.test_run import request
+from tests.support.cells import request
 
 
 @pytest.fixture

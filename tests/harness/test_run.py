@@ -8,47 +8,12 @@ from pathlib import Path
 import pytest
 
 from harness import cell, cli, locks, plan, result, run
-from harness.asked import Asked
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
 from sut.registry import SUTS
 from tests.conftest import CACHE
-
-
-def request(out: Path, *, options=None, **changes) -> plan.Request:
-    """`options`: the SUT's own, by name."""
-    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "duration": 0.3}
-    given = tuple(f"{name}={value}" for name, value in (options or {}).items())
-    return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
-
-
-class Reporter:
-    """Keeps what is said; `stop` interrupts the named test when it begins."""
-
-    def __init__(self, stop=None):
-        self.said, self.stop = [], stop
-
-    def say(self, text):
-        self.said.append(text)
-
-    def planned(self, test, found):
-        self.said.append(f"{test} planned: {found['samples']}")
-
-    def watch(self, what):
-        def seen(beat):
-            if what == self.stop:
-                raise KeyboardInterrupt
-
-        return seen
-
-
-@pytest.fixture
-def made_environment():
-    """The core environment is the one run.sh made; under pytest the same packages are in the development environment."""
-    from harness.execution import environments
-
-    return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+from tests.support.cells import Reporter, request
 
 
 def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment):

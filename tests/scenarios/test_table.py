@@ -16,8 +16,8 @@ from harness.execution.environments import ROOT
 from harness.execution.process import read_outcome
 from scenarios import table
 from scenarios.worker.job import write_json
-from tests.harness.test_run import request
 from tests.support import mock_job, multi_stream
+from tests.support.cells import request
 
 
 @pytest.fixture

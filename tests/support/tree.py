@@ -30,6 +30,13 @@ from scenarios.worker.reference import write_reference
 from sut import mock
 from sut.contract import Workload
 
+KINDS = {
+    "Offline": ("Offline", "predict"),
+    "SingleStream": ("SingleStream", "predict"),
+    "tokens": ("Offline", "generate"),
+    "tokens one by one": ("SingleStream", "generate"),
+}
+"""Name → (scenario, task) of a run directory that the tests build."""
 ROOT = Path(__file__).resolve().parents[2]
 SUBMITTER, SYSTEM = "nobody", "a-machine-mock"
 _WIDTH, _VOCABULARY, _NEW, _LOGITS_ROWS = 8, 1000, 4, 4

@@ -19,11 +19,10 @@ from compliance.findings.check import Check, Verdict
 from compliance.folders import result_folders
 from compliance.loadgen import sampling
 from compliance.rules import sources
-from tests.compliance import conftest
-from tests.compliance.test_cheats import loosened
 from tests.support import mutations
 from tests.support import tree as runs
 from tests.support.mutations import Mutation
+from tests.support.rounds import loosened
 
 KINDS = ("SingleStream", "tokens")
 LOOSE = loosened()
@@ -37,7 +36,7 @@ def complied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def get(kind: str) -> Path:
         path = folder / kind
-        return path if path.exists() else runs.comply(runs.build(path, *conftest.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
+        return path if path.exists() else runs.comply(runs.build(path, *runs.KINDS[kind], milliseconds=1000, latency_ms=10.0), of=LOOSE)
 
     return get
 

@@ -24,8 +24,8 @@ from harness.tree import submission
 from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry
 from tests.conftest import CACHE
-from tests.harness.commands.test_pack import shortened
-from tests.harness.test_run import Reporter, request
+from tests.support.cells import Reporter, request
+from tests.support.rounds import shortened
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,8 @@ from compliance.findings.check import Verdict
 from harness import cli, plan, run
 from harness.commands import pack
 from harness.errors import UsageError
-from tests.harness.test_run import Reporter, request
-
-
-def shortened():
-    real = rules.load("v6.1")
-    scenarios = {name: dataclasses.replace(s, min_duration_ms=300, least_count=64) for name, s in real.scenarios.items()}
-    benchmarks = {name: dataclasses.replace(b, dataset_size=64, performance_sample_count=64) for name, b in real.benchmarks.items()}
-    tests = {  # runs of 0.3 s differ in speed by more than any rule allows
-        name: test if test.tolerance is None else dataclasses.replace(test, tolerance=50.0, tolerance_single_stream=50.0)
-        for name, test in real.compliance_tests.items()
-    }
-    limits = dataclasses.replace(real.project_limits, trace_bytes={**real.project_limits.trace_bytes, "submission": 1 << 20})
-    return dataclasses.replace(real, scenarios=scenarios, benchmarks=benchmarks, compliance_tests=tests, project_limits=limits)
+from tests.support.cells import Reporter, request
+from tests.support.rounds import shortened
 
 
 @pytest.fixture

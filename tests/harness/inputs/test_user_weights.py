@@ -14,8 +14,8 @@ from harness import run
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, user_weights
 from tests.conftest import CACHE
-from tests.harness.inputs.test_tokenizer import bpe
-from tests.harness.test_run import Reporter, made_environment, request  # noqa: F401  a fixture
+from tests.support.cells import Reporter, request
+from tests.support.tokens import bpe
 from tests.support.weights_folders import DROP, INDEX, MODELS, config, made, shard, tensors  # noqa: F401  a fixture
 
 

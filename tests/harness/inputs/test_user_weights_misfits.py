@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.inputs import user_weights
-from tests.harness.inputs.test_tokenizer import bpe
+from tests.support.tokens import bpe
 from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
 
 
