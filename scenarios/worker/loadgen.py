@@ -40,12 +40,10 @@ def responder(
 
     def complete(ids: Sequence[int], payload: Payload) -> None:
         rows, lengths = payload
-        count, row_count = len(ids), len(rows)
-        stride = rows.nbytes // row_count if row_count else 0
-        if row_count < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
-            raise ValueError(
-                f"the SUT answered {row_count} rows of {stride} bytes for {count} samples, or counts more tokens than a row has"
-            )
+        count, height = len(ids), len(rows)
+        stride = rows.nbytes // height if height else 0
+        if height < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
+            raise ValueError(f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
         try:
             start = addressof(from_buffer(rows))  # type: ignore[arg-type]  # an array is a buffer; numpy's stubs do not say so
         except TypeError:  # read-only, or not C-contiguous. This is the general way, and takes five times as long
