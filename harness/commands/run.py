@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from harness import asked
+from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.flags import Parser, add_output
 from sut.registry import SUTS
@@ -15,16 +16,9 @@ if TYPE_CHECKING:
     from harness.plan import Request  # it imports numpy, and --help answers at once
 
 
-_EPILOG = """\
+_EPILOG = f"""\
 commands (bare flags mean `run`):
-  run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
-  list     the SUTs, models, sizes and scenarios there are
-  audit    judge a run or submission directory from its files alone
-  compliance  MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1
-  pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
-  doctor   is this machine fit to measure on?
-  test     the harness' own tests (arguments go to pytest)
-
+{"".join(f"  {name:<12}{text}{chr(10)}" for name, text in COMMANDS.items())}
 exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
 
 
