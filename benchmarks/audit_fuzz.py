@@ -61,8 +61,8 @@ def _piece(r: Random, text: str) -> str:
     if r.random() < 0.2 and (match := _VALUE.search(text, r.randrange(len(text) + 1))):
         return text[match.end() : _end(text, match.end())]
     hostile = r.choice(_TEXT)
-    chosen = r.choice((str(r.randrange(-2, 300)), r.choice(_JSON), hostile, json.dumps(hostile, ensure_ascii=r.random() < 0.5)))
-    return chosen.encode("utf-8", "surrogatepass").decode("latin-1")
+    value = r.choice((str(r.randrange(-2, 300)), r.choice(_JSON), hostile, json.dumps(hostile, ensure_ascii=r.random() < 0.5)))
+    return value.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _end(text: str, start: int) -> int:
@@ -96,8 +96,8 @@ def _key(r: Random, text: str) -> str:
     """A key stands twice, or is another."""
     if not (match := _KEY.search(text, r.randrange(len(text) + 1))):
         return text
-    kept = text[match.start() : _end(text, match.end())]
-    return text[: match.start()] + r.choice((f"{kept}, {match[0]}{_piece(r, text)}", '"x":0')) + text[match.start() + len(kept) :]
+    entry = text[match.start() : _end(text, match.end())]
+    return text[: match.start()] + r.choice((f"{entry}, {match[0]}{_piece(r, text)}", '"x":0')) + text[match.start() + len(entry) :]
 
 
 def _word(r: Random, text: str) -> str:
@@ -204,8 +204,8 @@ def _unclean(report: Audit) -> Iterator[str]:
             yield "the JSON is another than what was found"
     except ValueError as e:
         yield f"the JSON: {e}"
-    shown = page.render("x", "submission", report, datetime.now(UTC))
-    if "<script" in shown.lower() or not shown.replace("\n", "").isprintable():
+    html = page.render("x", "submission", report, datetime.now(UTC))
+    if "<script" in html.lower() or not html.replace("\n", "").isprintable():
         yield "the page holds what it must escape"
 
 

@@ -257,16 +257,16 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
     from harness.execution import environments
     from sut.registry import SUTS
 
-    done = subprocess.run(
+    process = subprocess.run(
         [ROOT / "run.sh", *cell, "--duration", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
     )
-    if not done.stdout:
-        return f"| {name} | | | not measured: {done.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
-    cell_result = json.loads(done.stdout)["cells"][0]
+    if not process.stdout:
+        return f"| {name} | | | not measured: {process.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
+    cell_result = json.loads(process.stdout)["cells"][0]
     if cell_result["status"] != "ok":
         return f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥ {goal} |"
-    measured = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
-    job, spec = jobs.read_job(measured), SUTS[cell[1]]
+    job_file = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
+    job, spec = jobs.read_job(job_file), SUTS[cell[1]]
     environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
     limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
     bare, ours, ratios, inside = [], [], [], []

@@ -96,8 +96,8 @@ def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Ite
 
 def subfolders(path: Path) -> list[Path]:
     """The folders in a folder, in order; none if it cannot be listed."""
-    listed, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
-    return listed or []
+    entries, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
+    return entries or []
 
 
 def measurements_file(place: ResultFolder, rules: Rules) -> Path:

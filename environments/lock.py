@@ -71,8 +71,8 @@ def lock(name: str, find_links: list[str]) -> None:
         ).stdout
     finally:
         overrides.unlink()
-    kept = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
-    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(kept))
+    blocks = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
+    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(blocks))
 
 
 if __name__ == "__main__":

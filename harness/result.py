@@ -83,11 +83,11 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
 
 def _judged(record: dict[str, Any], figures: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> dict[str, Any]:
     """The figures of a run whose tests all ended well, and what is to be thought of them: fields of its Result."""
-    disturbed, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
+    serious, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
     checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], figures, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    unranked = [*_unranked(record, figures["loadgen"], cause, judged), *disturbed]
+    unranked = [*_unranked(record, figures["loadgen"], cause, judged), *serious]
     return figures | {
         "status": Status.INVALID if cause else Status.OK,
         "cause": cause,
@@ -136,9 +136,9 @@ def _disturbed(noise: Mapping[str, Any], processors: int) -> tuple[list[str], li
     notes: list[str] = []
     stalled = noise["stalled_seconds"] / noise["seconds"]
     longest = noise["longest_stall_seconds"]
-    stood = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
+    standstill = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
     for text, share, limits in (
-        (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
+        (f"{standstill}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
         (
             "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
             noise["other_processors"],
@@ -162,14 +162,14 @@ def _of_many(limits: tuple[float, float], processors: int) -> tuple[float, float
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first thing that is wrong, or (None, "")."""
-    failed = [c for c in checks if c.verdict is Verdict.FAIL]
+    failures = [c for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
     for cause, ids in _CAUSES.items():
-        for check in failed:
+        for check in failures:
             if check.id in ids:
                 return cause, f"{check.name}: {check.detail}"
-    return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
+    return ("audit", f"{failures[0].name}: {failures[0].detail}") if failures else (None, "")
 
 
 def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome | None) -> dict[str, Any]:
@@ -251,15 +251,15 @@ def _word(text: str) -> str:
 def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
-    ran = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
+    execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
     share = after.get("compiled_share")
     passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
-    return {"sentence": f"{ran}{passes}; {after.get('precision')}", "after": after}
+    return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
 
 
 def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
-    spent = {
+    durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
         "compile" if (performance.evidence_after or {}).get("graphs") else "first calls": sum(
@@ -268,7 +268,7 @@ def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[st
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    seconds = {k: v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
+    seconds = {k: v / 1e9 for k, v in durations_ns.items()} | record["setup_seconds"]
     if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
         seconds["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
     return seconds

@@ -212,8 +212,8 @@ def _reference_environment(request: Request, environment: Environment, reporter:
 
 
 @contextmanager
-def _timed(spent: dict[str, float], name: str) -> Iterator[None]:
+def _timed(durations: dict[str, float], name: str) -> Iterator[None]:
     """Seconds of the block, less what is timed within it under another name."""
-    start, before = time.monotonic(), sum(spent.values())
+    start, before = time.monotonic(), sum(durations.values())
     yield
-    spent[name] = round(time.monotonic() - start - (sum(spent.values()) - before), 3)
+    durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

@@ -215,8 +215,8 @@ def duration(seconds: float) -> str:
 def checks(results: Iterable[Check], quiet: bool) -> None:
     """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
     console, place = Console(highlight=False, soft_wrap=True), ""
-    ordered = sorted(results, key=lambda check: _ORDER.index(check.verdict))
-    for check in ordered:
+    by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))
+    for check in by_verdict:
         if quiet and check.verdict not in (Verdict.FAIL, Verdict.MANUAL):
             continue
         if check.place != place:
@@ -225,7 +225,7 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
         console.print(Text(replace(check, place="").line(), style=_COLOURS[check.verdict]))
         if check.verdict is Verdict.FAIL and check.fix:
             console.print(Text(f"       {check.fix}"))
-    counts = [(sum(check.verdict is verdict for check in ordered), verdict) for verdict in Verdict]
+    counts = [(sum(check.verdict is verdict for check in by_verdict), verdict) for verdict in Verdict]
     console.print(Text(", ".join(f"{n} {verdict.value}" for n, verdict in counts), style="bold"))
 
 
@@ -245,11 +245,11 @@ def advice(check: Check) -> None:
 
 def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
     """A table on standard output."""
-    shown = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    grid = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
     for n, column in enumerate(columns):
-        shown.add_column(column, no_wrap=n == 0, overflow="fold")
+        grid.add_column(column, no_wrap=n == 0, overflow="fold")
     for line in lines:
-        shown.add_row(*map(Text, line))
+        grid.add_row(*map(Text, line))
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    console.print(shown)
+    console.print(grid)
     console.print()

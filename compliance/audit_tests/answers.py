@@ -77,8 +77,8 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     elif None in texts:
         yield from contradictions
     if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what truncation keeps
-        left = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
-        yield from _samples(left, test, subject, whole=False)
+        remainder = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
+        yield from _samples(remainder, test, subject, whole=False)
 
 
 def _hash(test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Check:
@@ -127,11 +127,11 @@ def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: 
         return
     if not test.detail.values:
         return
-    planned, seed = sampling.selection_rate(test.detail, subject.scenario), test.detail.get("effective_accuracy_log_rng_seed")
-    if planned is None or type(seed) is not int or seed < 0:
+    rate, seed = sampling.selection_rate(test.detail, subject.scenario), test.detail.get("effective_accuracy_log_rng_seed")
+    if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
-    count, share = planned
+    count, share = rate
     if count > MOST_SAMPLES:
         yield from _plausible(answers, count, share) if whole else ()
         return

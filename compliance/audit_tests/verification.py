@@ -104,13 +104,17 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
     return None
 
 
-def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Mapping[str, Any], reference: Arrays, forced: Any) -> Accuracy:
+def worst(
+    rows: Sequence[Row], answers: Mapping[int, bytes], accuracy_record: Mapping[str, Any], reference: Arrays, forced: Any
+) -> Accuracy:
     """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
 
     Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
     """
     scores = [
-        accuracy.score(judged["score"], {**answers, **changed}, reference, judged["tolerance"], judged["keys"], forced)
+        accuracy.score(
+            accuracy_record["score"], {**answers, **changed}, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced
+        )
         for changed in variants(tuple(rows))
     ]
     return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))

@@ -24,8 +24,8 @@ _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 def dates(subject: Subject, now: datetime | None = None) -> Check:
     """The check of dates: after LoadGen was built, before `now`, in one session and not at the same time."""
     now = now or datetime.now(UTC)
-    tested = [test.detail.get("test_datetime") for test in subject.tests]
-    judge_dates = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
+    test_times = [test.detail.get("test_datetime") for test in subject.tests]
+    judge_dates = partial(judge, "dates", good=f"{test_times[0]}, {test_times[1]}", fix=fixes.BOTH)
     doubts, unchanged = [*_apart(subject), *_overlap(subject)], "nothing was changed between the tests"
     return fail_or_manual(judge_dates, _dates(subject, now), doubts, unchanged, of_a_run=subject.place.run is not None)
 
@@ -50,14 +50,14 @@ def digests(subject: Subject) -> list[Check]:
 def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
     for test in (*subject.tests, *(test for test in subject.compliance.values() if test.detail.values)):
         file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("test_datetime")
-        built, at = log_date(test.detail.get("loadgen_build_date_utc")), log_date(test.detail.get("test_datetime"))
-        if built is None or at is None:
+        build_time, at = log_date(test.detail.get("loadgen_build_date_utc")), log_date(test.detail.get("test_datetime"))
+        if build_time is None or at is None:
             yield Fault(f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date", file=file, line=line)
             continue
         began = power_date(test.detail.get("power_begin"))
         when_utc = began.replace(tzinfo=UTC) if began else at  # test_datetime is local time marked as UTC (CurrentDateTimeISO8601)
-        if not built <= when_utc <= now + timedelta(hours=1):
-            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, built, now))
+        if not build_time <= when_utc <= now + timedelta(hours=1):
+            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, build_time, now))
             text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
             yield Fault(text, f"{first} to {last}", when, file, line)
         yield from (replace(fault, file=file) for fault in _power_dates(test, at))
@@ -103,10 +103,10 @@ def _overlap(subject: Subject) -> Iterator[Fault]:
 
 def _apart(subject: Subject) -> Iterator[Fault]:
     """Tests so far apart that the system may be another one by then."""
-    tested = [at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))]
+    test_times = [at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))]
     most = subject.rules.dates.session_days
-    if len(tested) == 2 and abs(tested[0] - tested[1]) > timedelta(days=most):
-        apart = abs(tested[0] - tested[1]).days
+    if len(test_times) == 2 and abs(test_times[0] - test_times[1]) > timedelta(days=most):
+        apart = abs(test_times[0] - test_times[1]).days
         yield Fault(f"the two tests are {apart} days apart; at most {most} make one session", f"at most {most} days", f"{apart} days")
 
 
@@ -142,8 +142,8 @@ def _trace(subject: Subject) -> Check:
     where = {"file": subject.trace_file, "fix": fixes.OWN}
     recorded_digest = subject.recorded("digests", "trace")
     plan = (subject.performance.outcome or {}).get("plan")
-    planned = plan.get("trace") if isinstance(plan, dict) else plan
-    if not planned and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
+    trace_plan = plan.get("trace") if isinstance(plan, dict) else plan
+    if not trace_plan and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
         if fault := _small_trace(subject):
             return judge("trace", [fault], "", **where)
         return not_applicable("trace", "none was written: it would have been too large", **where)

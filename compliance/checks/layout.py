@@ -126,11 +126,11 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
     parts = ("common", test.name, subject.scenario, f"{test.name}-{subject.scenario}", f"{test.name}-{subject.scenario}-{kind}")
     expected = [key for part in parts for key in keys.get(part, ())]
-    if lacking := [key for key in expected if key not in test.detail.values]:
-        yield f"{len(lacking)} of {len(expected)} keys are missing: {', '.join(lacking[:5])}"
+    if missing_keys := [key for key in expected if key not in test.detail.values]:
+        yield f"{len(missing_keys)} of {len(expected)} keys are missing: {', '.join(missing_keys[:5])}"
     # Once all is written, a warning may follow about a buffer that grew (logging.cc, CollectTlsLoggerStats).
-    written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
-    last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
+    entries = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
+    last = max((line for lines in entries for line in lines), key=lambda line: line.number, default=None)
     others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
         yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
@@ -190,15 +190,15 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
     if walk.problem:
         yield walk.problem
     for path in walk.entries:
-        named, file = path.relative_to(base).as_posix(), place.show(path)
+        relative, file = path.relative_to(base).as_posix(), place.show(path)
         if path.is_symlink():
-            yield Fault(f"{named} is a link", file=file)
+            yield Fault(f"{relative} is a link", file=file)
             continue
         oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
         if oddity or fault:
-            yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
+            yield Fault(f"{relative} {oddity}" if oddity else fault, file=file)
         elif path.parent == base and path.is_dir() and path.name not in rules.layout.submitter_folders:
-            yield Fault(f"{named} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
+            yield Fault(f"{relative} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
     results = {system.name for system in subfolders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:

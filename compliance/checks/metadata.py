@@ -31,7 +31,7 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of all documents, by their JSON Schemas and by what a schema cannot say."""
     layout, place = subject.rules.layout, subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
-    measured = place.show(measurements_file(place, subject.rules))
+    measurements = place.show(measurements_file(place, subject.rules))
     mapping = place.show(place.submitter_folder / layout.model_mapping)
     return [
         judge(
@@ -43,12 +43,12 @@ def checks(subject: Subject) -> list[Check]:
         ),
         judge(
             "measurements-json",
-            _schema(subject, subject.measurements, "measurements", measured),
+            _schema(subject, subject.measurements, "measurements", measurements),
             "all five fields",
-            file=measured,
+            file=measurements,
             fix=_CORRECT,
         ),
-        *_of_division(subject, system, measured),
+        *_of_division(subject, system, measurements),
         judge(
             "readme",
             _readme(subject),
@@ -123,7 +123,7 @@ def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
-def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
+def _of_division(subject: Subject, system: str, measurements: str) -> list[Check]:
     """The checks of what the closed and network divisions ask for, and the open division does not."""
     if subject.place.division == "open":
         why = "the open division does not ask for it"
@@ -135,7 +135,7 @@ def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
         file=system,
         fix="submit to the division it was measured for",
     )
-    return [_retraining(subject, measured), _calibration(subject), network]
+    return [_retraining(subject, measurements), _calibration(subject), network]
 
 
 def _retraining(subject: Subject, file: str) -> Check:

@@ -36,18 +36,18 @@ def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
-    answered, issued = outcome.get("answered"), _issued_samples(test, subject.scenario)
-    count = answered.get("samples") if isinstance(answered, dict) else None
-    if issued is not None and count != issued:
-        yield mismatch(f"{test.name}: answered.samples", repr(count), f"{issued:.0f}", "LoadGen issued", file=file)
-    spent, logged = outcome.get("test_ns"), _logged_ms(test)
+    work, samples = outcome.get("answered"), _issued_samples(test, subject.scenario)
+    count = work.get("samples") if isinstance(work, dict) else None
+    if samples is not None and count != samples:
+        yield mismatch(f"{test.name}: answered.samples", repr(count), f"{samples:.0f}", "LoadGen issued", file=file)
+    test_ns, logged = outcome.get("test_ns"), _logged_ms(test)
     if logged is None:
         return
     slack = subject.rules.project_limits.outcome_slack
     most = logged * (1 + slack["fraction"]) + 1e3 * slack["seconds"]
-    if not isinstance(spent, int | float) or not logged <= spent / 1e6 <= most:
+    if not isinstance(test_ns, int | float) or not logged <= test_ns / 1e6 <= most:
         expected = f"{logged * 1e6:.0f} to {most * 1e6:.0f}"
-        yield mismatch(f"{test.name}: test_ns", shorten(repr(spent)), expected, "the log's own time makes it", file=file)
+        yield mismatch(f"{test.name}: test_ns", shorten(repr(test_ns)), expected, "the log's own time makes it", file=file)
 
 
 def _issued_samples(test: LoadGenRun, scenario: str) -> float | None:
@@ -86,9 +86,9 @@ def _contradictions(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
     if expected is not None and (metric.get("name") != name or not same):
         yield mismatch("metric", f"{metric.get('name')} {value}", f"{name} {expected:g}", "the log has")
     yield from _result_figures(result, subject)
-    judged, passed = result.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
-    if isinstance(judged, dict) and judged.get("passed") is True and '"passed": true' not in passed:
-        yield mismatch("accuracy.passed", True, shorten(passed), "accuracy.txt says")
+    score, score_line = result.get("accuracy"), (subject.accuracy_text or "").partition("\n")[0]
+    if isinstance(score, dict) and score.get("passed") is True and '"passed": true' not in score_line:
+        yield mismatch("accuracy.passed", True, shorten(score_line), "accuracy.txt says")
 
 
 def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fault]:
@@ -154,8 +154,8 @@ def _work(subject: Subject, samples: int | None, batches: int | None) -> dict[st
     loaded = detail.number("effective_performance_sample_count")
     if loaded and (subject.scenario == "Offline" or detail.get("effective_sample_concatenate_permutation") is True):
         expected["passes"] = samples / loaded
-    answered = (subject.performance.outcome or {}).get("answered")
-    payload = answered.get("payload_bytes") if isinstance(answered, dict) else None
+    work = (subject.performance.outcome or {}).get("answered")
+    payload = work.get("payload_bytes") if isinstance(work, dict) else None
     if subject.recorded("cell", "task") == "generate" and type(payload) is int:
         expected["tokens"] = payload // _TOKEN_BYTES
     return expected

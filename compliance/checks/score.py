@@ -72,8 +72,8 @@ def _score_unverified(subject: Subject, why: str) -> Check:
     where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
     if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
         return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
-    if refused := list(_admitted_failures(subject)):
-        return judge("accuracy-score", refused, "", **where)
+    if failures := list(_admitted_failures(subject)):
+        return judge("accuracy-score", failures, "", **where)
     return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
 
 
@@ -94,11 +94,15 @@ def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
     return files.attempt(files.array, path)
 
 
-def _score_again(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
+def _score_again(
+    accuracy_record: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None
+) -> accuracy.Accuracy:
     """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
-    if not isinstance(judged, dict):
+    if not isinstance(accuracy_record, dict):
         raise ValueError("record.json does not say how it is judged")
-    return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
+    return accuracy.score(
+        accuracy_record["score"], answers.payloads, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced
+    )
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:

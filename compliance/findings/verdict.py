@@ -86,8 +86,8 @@ class Audit:
         checks = self.checks_for(level)
         counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
         name = f"level {level}{f' of {self.round}' if self.round else ''}"
-        if failed := counts[Verdict.FAIL]:
-            return f"{name} does not hold: {failed} of {len(checks)} checks fail{'s' if failed == 1 else ''}"
+        if failures := counts[Verdict.FAIL]:
+            return f"{name} does not hold: {failures} of {len(checks)} checks fail{'s' if failures == 1 else ''}"
         if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
         manual = counts[Verdict.MANUAL]

@@ -69,9 +69,9 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     if record["mode"] == "quick":
         reporter.say(_QUICK)
     with locks.machine(reporter.say), rundir.reopened(directory):
-        lacking = [name for name in tests if again or not _done(directory, name)]
-        if lacking:
-            reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_run.expected_seconds(lacking, performance))}")
+        missing = [name for name in tests if again or not _done(directory, name)]
+        if missing:
+            reporter.say(f"{', '.join(missing)}: about {duration(loadgen_run.expected_seconds(missing, performance))}")
         for name in tests:
             log_dir = directory / "raw" / name
             if again and log_dir.exists():

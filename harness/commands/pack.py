@@ -68,10 +68,10 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: holds something already: name a folder that is new or empty")
-    chosen = list({run.directory: run for path in directories for run in _runs(path)}.values())
-    for run in chosen:
+    runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
+    for run in runs:
         _must_hold(run)
-    sources = _merged(chosen)
+    sources = _merged(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".pack-") as scratch:
         for name, (path, content) in sources.items():
@@ -84,7 +84,7 @@ def pack(directories: Sequence[Path], out: Path) -> list[Check]:
         if out.exists():
             out.rmdir()
         Path(scratch, "tree").rename(out)
-    detail = f"{len(chosen)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
+    detail = f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
     return [Check("packed", "packed", Verdict.PASS, detail, level=_MODE), *audit.audit(out).checks_for(_MODE)]
 
 

@@ -98,10 +98,10 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.inputs import dataset
 
     prompts = len(dataset.read(request.asked.dataset)[0]) if request.asked.dataset else None
-    refused = plan.unsupported(request)
+    obstacle = plan.unsupported(request)
     if request.asked.python:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
-    summary = planned(request, prompts, refused or plan.memory_shortage(request, request.precision), reference.shortage(request))
+    summary = planned(request, prompts, obstacle or plan.memory_shortage(request, request.precision), reference.shortage(request))
     if as_json:
         terminal.document(summary)
     else:
@@ -109,7 +109,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     return 0
 
 
-def planned(request: Request, prompts: int | None, refused: str | None, no_reference: str | None) -> dict[str, Any]:
+def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
     limits = request.limits(request.samples if prompts is None else prompts)
     environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
@@ -133,7 +133,7 @@ def planned(request: Request, prompts: int | None, refused: str | None, no_refer
         + (f", of {request.weights.path}" if request.weights else ""),
         "environments_to_make": ", ".join(missing) or "none",
         "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
-        "refused": refused or "no",
+        "refused": obstacle or "no",
         "out": str(request.asked.out),
         "why": "; ".join(request.reasons),
     }

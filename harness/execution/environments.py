@@ -205,17 +205,17 @@ def _joined(locks: list[Path]) -> bytes:
 
 
 def _run(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        words = " / ".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
 def _inventory(python: str) -> dict[str, str]:
-    done = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {done.stderr.strip().splitlines()[-1:]}")
-    return dict(json.loads(done.stdout))
+    process = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {process.stderr.strip().splitlines()[-1:]}")
+    return dict(json.loads(process.stdout))
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:

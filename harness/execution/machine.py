@@ -148,10 +148,10 @@ def git() -> dict[str, Any]:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        process = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def _cpuinfo() -> Mapping[str, str]:

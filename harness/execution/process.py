@@ -38,12 +38,12 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
             start_new_session=True,
         )
         try:
-            hung = _watch(process, job.log_dir / "heartbeat", watch)
+            hang = _watch(process, job.log_dir / "heartbeat", watch)
         finally:
             _end_group(process)
     if outcome := read_outcome(job.log_dir):
         return outcome
-    return _post_mortem(job, process.returncode, hung, _kernel_oom_kills() > kills_before)
+    return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before)
 
 
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
@@ -89,13 +89,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _post_mortem(job: Job, code: int, hung: Beat | None, oom_killed: bool) -> WorkerOutcome:
+def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool) -> WorkerOutcome:
     """Why there is no outcome.json."""
     where = f"in the {job.test} test" if job.procedure == "loadgen" else f"making the {job.test}"
     log = f"see {job.log_dir / 'worker.log'}"
-    if hung:
+    if hang:
         return WorkerOutcome(
-            "error", f"hung {where}, phase {hung.phase}: no progress after {hung.completed} in {hung.limit_s} s; ended; {log}"
+            "error", f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in {hang.limit_s} s; ended; {log}"
         )
     if code == -signal.SIGKILL and oom_killed:
         return WorkerOutcome("oom", f"the kernel killed the worker {where} for want of memory: choose a smaller --size or --batch-size")

@@ -52,12 +52,12 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_audit_config(job)
     before = sut.evidence()
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
-    counted, quiet = counters.read(job.workload.device), disturbance.read()
+    energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
-    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, gaps)
-    energy = counters.between(counted, counters.read(job.workload.device))
+    disturbances = disturbance.between(load_before, disturbance.read(), test_ns / 1e9, gaps)
+    energy = counters.between(energy_before, counters.read(job.workload.device))
     after = sut.evidence()
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
@@ -70,7 +70,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
-        "disturbance": dataclasses.asdict(disturbed),
+        "disturbance": dataclasses.asdict(disturbances),
     }
 
 

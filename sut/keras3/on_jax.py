@@ -53,8 +53,8 @@ def _read_dumps(folder: Path) -> None:
     for program in _PROGRAMS.values():
         for path in folder.glob(f"*_{program}_*"):
             for algorithm, *operands in _DOT.findall(path.read_text()):
-                told_least = min(_PRECISION.findall(algorithm), key=_RANK.__getitem__, default="DEFAULT")
-                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), told_least] += 1
+                least = min(_PRECISION.findall(algorithm), key=_RANK.__getitem__, default="DEFAULT")
+                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), least] += 1
     shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
 
 
@@ -112,14 +112,14 @@ def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
     program. `operators`: other programs that this call runs; one that is run eagerly, or with JAX's jit disabled, is made of them.
     """
     run = _run(model, again)
-    program, entered = _PROGRAMS[call], sum(n for name, n in run.items() if _PROGRAMS[call] in name)
+    program, runs = _PROGRAMS[call], sum(n for name, n in run.items() if _PROGRAMS[call] in name)
     programs = {name: n for name, n in sorted(_compilations.items()) if program in name}
-    count = sum(programs.values()) if entered else 0
+    count = sum(programs.values()) if runs else 0
     return {
         "graphs": count,
         "xla_programs": count,
         "programs": programs,
-        "programs_run": entered,
+        "programs_run": runs,
         "operators": sum(n for name, n in run.items() if program not in name and name != _HANDED_OVER),
         "compilations": sum(_compilations.values()),
         **_precisions(program),

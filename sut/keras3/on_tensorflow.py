@@ -60,11 +60,11 @@ def watch(model: Any, call: str, again: Callable[[], Any]) -> dict[str, Any]:
     again()
     synchronise(model)
     trace = session.stop()
-    entered = len(_FUNCTION_RUN.findall(trace))
+    runs = len(_FUNCTION_RUN.findall(trace))
     return {
-        "graphs": len(traces) if entered else 0,
-        "xla_programs": sum(_compiled_whole(each) for each in traces) if entered else 0,
-        "functions_run": entered,
+        "graphs": len(traces) if runs else 0,
+        "xla_programs": sum(_compiled_whole(each) for each in traces) if runs else 0,
+        "functions_run": runs,
         "operators": len(_OPERATOR_RUN.findall(trace)),
         "xla_programs_run": len(_XLA_RUN.findall(trace)),
         "product_bits": _product_bits(traces),

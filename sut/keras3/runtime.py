@@ -53,10 +53,10 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
     Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
     call's own products differ, or where one of these is narrower.
     """
-    held, computed = _dtypes(model)
-    product_error = precision.error(backend.product(held[0]))
+    weight_dtypes, compute_dtypes = _dtypes(model)
+    product_error = precision.error(backend.product(weight_dtypes[0]))
     observation = backend.watch(model, call, again)
-    same = len({*held, *computed}) == 1 and _as_wide(observation.get("product_bits"), _BITS[held[0]])
+    same = len({*weight_dtypes, *compute_dtypes}) == 1 and _as_wide(observation.get("product_bits"), _BITS[weight_dtypes[0]])
     return Evidence(
         graphs=observation.pop("graphs"),
         graph_breaks=None,
@@ -66,8 +66,8 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
             "call": f"{type(model).__name__}.{call}",
             "jit_compile": bool(model.jit_compile),
             **observation,
-            "parameter_dtypes": held,
-            "compute_dtypes": computed,
+            "parameter_dtypes": weight_dtypes,
+            "compute_dtypes": compute_dtypes,
             "product_error": product_error,
             "keras": keras.__version__,
             "keras_hub": keras_hub.__version__,
@@ -78,9 +78,9 @@ def evidence(model: Any, workload: Workload, call: str, again: Callable[[], Any]
 
 def _dtypes(model: Any) -> tuple[list[str], list[str]]:
     """The dtypes of the weights, and those their layers compute in (a mixed policy casts at each call)."""
-    held = {keras.backend.standardize_dtype(v.dtype) for v in model.weights}
-    computed = {layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables}
-    return sorted(held), sorted(computed)
+    weight_dtypes = {keras.backend.standardize_dtype(v.dtype) for v in model.weights}
+    compute_dtypes = {layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables}
+    return sorted(weight_dtypes), sorted(compute_dtypes)
 
 
 def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:
