@@ -59,7 +59,7 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
     score = submission.score(directory, record) if score is None else score
     audit = audits.audit(directory, record["round"], with_result=False) if audit is None else audit
     warnings = [*record["notes"], *_measured_again(directory)]
-    return Result(**base, **_judged(record, _figures(directory, record, outcomes["performance"]), score, audit, warnings))
+    return _judged(base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings)
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
@@ -81,24 +81,25 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
-def _judged(record: dict[str, Any], figures: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> dict[str, Any]:
-    """The figures of a run whose tests all ended well, and what is to be thought of them: fields of its Result."""
-    serious, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
+def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> Result:
+    """The result of a run whose tests all ended well. `values`: its fields that need no judgement, the figures among them."""
+    disturbances, notes = _disturbed(values["disturbance"], record["machine"].get("usable_threads") or 1)
     checks = audit.checks_for(record["mode"])
-    cause, reason = _verdict(record["mode"], figures, checks)
+    cause, reason = _verdict(record["mode"], values, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    unranked = [*_unranked(record, figures["loadgen"], cause, judged), *serious]
-    return figures | {
-        "status": Status.INVALID if cause else Status.OK,
-        "cause": cause,
-        "reason": reason,
-        "accuracy": asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        "levels": audit.levels,
-        "audit": {v.value: sum(c.verdict is v for c in checks) for v in Verdict},
-        "ranked": not unranked,
-        "unranked": tuple(unranked),
-        "warnings": (*warnings, *([] if judged else [f"accuracy not judged: {score}"]), *notes),
-    }
+    unranked = [*_unranked(record, values["loadgen"], cause, judged), *disturbances]
+    return Result(
+        **values,
+        status=Status.INVALID if cause else Status.OK,
+        cause=cause,
+        reason=reason,
+        accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
+        levels=audit.levels,
+        audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
+        ranked=not unranked,
+        unranked=tuple(unranked),
+        warnings=(*warnings, *([] if judged else [f"accuracy not judged: {score}"]), *notes),
+    )
 
 
 def _measured_again(directory: Path) -> Iterator[str]:

@@ -29,7 +29,7 @@ from harness.tree import submission
 from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
 from sut.registry import SUTS
 
-_OWN = " (--python)"
+_ADOPTED = " (--python)"
 _BLOCK = 1 << 24
 # Checks that belong to no compliance test by their id, and say something of them or why there is nothing to say.
 _OTHER_IDS = ("output-length", "repeated-samples", "submission-tree", "logs-say-nothing", "audit-of-compliance-tests", "audit-of-reading")
@@ -174,10 +174,10 @@ def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path)
     """Raises EnvironmentFailure where it is gone or holds something else."""
     recorded_environment, device = record["environment"], record["cell"]["device"]
     name, about = str(recorded_environment["name"]), f"compliance {near(str(directory))}: the environment {recorded_environment['name']}"
-    if name.endswith(_OWN):
+    if name.endswith(_ADOPTED):
         if not recorded_environment.get("python"):
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        environment = environments.adopt(Path(recorded_environment["python"]), name.removesuffix(_OWN), record["round"], device)
+        environment = environments.adopt(Path(recorded_environment["python"]), name.removesuffix(_ADOPTED), record["round"], device)
     else:
         if not environments.is_made(cache, name, device, record["round"]):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
