@@ -112,6 +112,24 @@ def test_the_result_is_derived_again_and_its_figures_stay(measured):
     assert (after["status"], after["metric"], after["metrics"]) == (before["status"], before["metric"], before["metrics"])
 
 
+def test_the_directory_is_audited_once(measured, monkeypatch):
+    audits, audit = [], comply.audits.audit
+    monkeypatch.setattr(comply.audits, "audit", lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1])
+    checks = run_comply(measured, "TEST04")
+    assert len(audits) == 1 and checks["test04-run"] in audits[0].checks
+
+
+def test_an_interrupt_leaves_the_earlier_result(measured, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = (measured / "result.json").read_bytes()
+    monkeypatch.setattr(comply.result, "derive", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_comply(measured, "TEST04")
+    assert (measured / "result.json").read_bytes() == before
+
+
 def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
     def killed(job, *_):
         (job.log_dir / "worker.log").touch()
