@@ -129,7 +129,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("line", [b"x", b"\xff", b":::MLLOG x"])
 def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
     """Twenty million of them took two minutes."""
-    monkeypatch.setattr(logs.lines, "_MOST_SEEN", 30)
+    monkeypatch.setattr(logs.lines, "_MOST_COUNTED", 30)
     path = tmp_path / "log"
     path.write_bytes(b"[\n" + (line + b"\n") * 40 + b'{ "seq_id" : 0, "qsl_idx" : 7, "data" : "00" }\n]\n')
     found = logs.read_accuracy(path)

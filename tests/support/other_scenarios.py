@@ -111,7 +111,7 @@ def build(root: Path, kind: Kind, of: rules.Rules | None = None, python: str = s
     _json(built.base / "systems" / f"{SYSTEM}.json", _system())
     (built.base / "src" / BENCHMARK).mkdir(parents=True)
     (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
-    shutil.copy(ROOT / "tests" / "compliance" / "loadgen_run.py", built.base / "src" / BENCHMARK)
+    shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
     for name in kind.tests:
         _measure(root / name, kind, "PerformanceOnly", of.compliance_tests[name].settings(OFFICIAL), python)
         _submit_test(built, name, of)
