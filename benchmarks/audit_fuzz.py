@@ -58,11 +58,11 @@ Way = Callable[[Random, str], str]
 
 def _piece(r: Random, text: str) -> str:
     """For a value's place: of another place in the text, a small number, or hostile."""
-    if r.random() < 0.2 and (found := _VALUE.search(text, r.randrange(len(text) + 1))):
-        return text[found.end() : _end(text, found.end())]
+    if r.random() < 0.2 and (match := _VALUE.search(text, r.randrange(len(text) + 1))):
+        return text[match.end() : _end(text, match.end())]
     hostile = r.choice(_TEXT)
-    chosen = r.choice((str(r.randrange(-2, 300)), r.choice(_JSON), hostile, json.dumps(hostile, ensure_ascii=r.random() < 0.5)))
-    return chosen.encode("utf-8", "surrogatepass").decode("latin-1")
+    value = r.choice((str(r.randrange(-2, 300)), r.choice(_JSON), hostile, json.dumps(hostile, ensure_ascii=r.random() < 0.5)))
+    return value.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _end(text: str, start: int) -> int:
@@ -70,15 +70,15 @@ def _end(text: str, start: int) -> int:
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
-        found = _REST.match(text, start)
-        return found.end() if found else start
+        match = _REST.match(text, start)
+        return match.end() if match else start
 
 
 def _value(r: Random, text: str) -> str:
     """Of any key or list; in a detail log mostly of an entry."""
     start = r.randrange(len(text) + 1)
-    found = (r.random() < 0.7 and _LOGGED.search(text, start)) or _VALUE.search(text, start)
-    return text[: found.end()] + _piece(r, text) + text[_end(text, found.end()) :] if found else text
+    match = (r.random() < 0.7 and _LOGGED.search(text, start)) or _VALUE.search(text, start)
+    return text[: match.end()] + _piece(r, text) + text[_end(text, match.end()) :] if match else text
 
 
 def _number(r: Random, text: str) -> str:
@@ -88,21 +88,21 @@ def _number(r: Random, text: str) -> str:
         near = str(int(old.split(".")[0]) + r.choice((-1, 1)))
         return r.choice((near, f"-{old}", f"{old}0", old[:-1], f"{old}e300", f"{old}.5", old * 30, f'"{old}"'))
 
-    found = _DIGITS.search(text, r.randrange(len(text) + 1))
-    return text[: found.start()] + other(found[0][:30]) + text[found.end() :] if found else text
+    match = _DIGITS.search(text, r.randrange(len(text) + 1))
+    return text[: match.start()] + other(match[0][:30]) + text[match.end() :] if match else text
 
 
 def _key(r: Random, text: str) -> str:
     """A key stands twice, or is another."""
-    if not (found := _KEY.search(text, r.randrange(len(text) + 1))):
+    if not (match := _KEY.search(text, r.randrange(len(text) + 1))):
         return text
-    kept = text[found.start() : _end(text, found.end())]
-    return text[: found.start()] + r.choice((f"{kept}, {found[0]}{_piece(r, text)}", '"x":0')) + text[found.start() + len(kept) :]
+    entry = text[match.start() : _end(text, match.end())]
+    return text[: match.start()] + r.choice((f"{entry}, {match[0]}{_piece(r, text)}", '"x":0')) + text[match.start() + len(entry) :]
 
 
 def _word(r: Random, text: str) -> str:
-    found = _WORD.search(text, r.randrange(len(text) + 1))
-    return text[: found.start()] + _piece(r, text) + text[found.end() :] if found else text
+    match = _WORD.search(text, r.randrange(len(text) + 1))
+    return text[: match.start()] + _piece(r, text) + text[match.end() :] if match else text
 
 
 def _lines(r: Random, text: str) -> str:
@@ -129,16 +129,16 @@ _WAYS: tuple[Way, ...] = (_value, _value, _value, _number, _key, _word, _lines, 
 def _arrays(r: Random, content: bytes) -> bytes:
     """An .npz or .npy with one array of another type, shape or content, or without it. Raises what numpy does where that cannot be."""
     loaded = np.load(io.BytesIO(content), allow_pickle=False)
-    found = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else {"": loaded}
-    name, out = r.choice(sorted(found)), io.BytesIO()
-    array = np.array(found.pop(name))
+    arrays = dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else {"": loaded}
+    name, out = r.choice(sorted(arrays)), io.BytesIO()
+    array = np.array(arrays.pop(name))
     array = array.astype(r.choice((array.dtype, *_DTYPES)))
     array = r.choice((array, array, array[:0], array[:-1], array.T, array.ravel(), array[None], array.reshape(-1)[:1].reshape(()))).copy()
     if array.size and array.dtype.kind in "fiu":
-        odd = r.choice((0, 1, np.inf, -np.inf, np.nan) if array.dtype.kind == "f" else (0, 127))
-        array.flat[r.randrange(array.size) :: r.choice((1, 10**9))] = odd
+        value = r.choice((0, 1, np.inf, -np.inf, np.nan) if array.dtype.kind == "f" else (0, 127))
+        array.flat[r.randrange(array.size) :: r.choice((1, 10**9))] = value
     if name:
-        np.savez(out, **found, **({name: array} if r.random() < 0.8 else {}))  # type: ignore[arg-type]
+        np.savez(out, **arrays, **({name: array} if r.random() < 0.8 else {}))  # type: ignore[arg-type]
     else:
         np.save(out, array)
     return out.getvalue()
@@ -180,10 +180,10 @@ def broken(run: Path, round: str | None, again: bool) -> Iterator[str]:
     """The promises an audit of `run` breaks, a sentence each. `again`: whether it is audited twice."""
     before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        found = _audited(run, round)
-        yield from _unclean(found)
+        report = _audited(run, round)
+        yield from _unclean(report)
         # A finding may tell the minute, which may just have ended.
-        if again and _audited(run, round) != found and _audited(run, round) != _audited(run, round):
+        if again and _audited(run, round) != report and _audited(run, round) != _audited(run, round):
             yield "the same files, another finding"
     except (Exception, Slow) as e:  # noqa: BLE001 — whatever it is, it is what was looked for
         yield f"{type(e).__name__}: {e}"
@@ -191,21 +191,21 @@ def broken(run: Path, round: str | None, again: bool) -> Iterator[str]:
         yield f"it took {megabytes:.0f} MB"
 
 
-def _unclean(found: Audit) -> Iterator[str]:
-    for check in found.checks:
+def _unclean(report: Audit) -> Iterator[str]:
+    for check in report.checks:
         line = check.line()
         if check.id.startswith("audit-of-") or "MemoryError" in line or "Unable to allocate" in line:
             yield line
         if not line.isprintable() or len(line) > _LONGEST_LINE:
             yield f"{check.key}: a line of {len(line)} characters, {'' if line.isprintable() else 'not '}printable"
-    told = found.as_json("x", "submission")
+    document = report.as_json("x", "submission")
     try:
-        if strict_json.parse(json.dumps(told, ensure_ascii=False)) != told:
+        if strict_json.parse(json.dumps(document, ensure_ascii=False)) != document:
             yield "the JSON is another than what was found"
     except ValueError as e:
         yield f"the JSON: {e}"
-    shown = page.render("x", "submission", found, datetime.now(UTC))
-    if "<script" in shown.lower() or not shown.replace("\n", "").isprintable():
+    html = page.render("x", "submission", report, datetime.now(UTC))
+    if "<script" in html.lower() or not html.replace("\n", "").isprintable():
         yield "the page holds what it must escape"
 
 
@@ -235,15 +235,15 @@ def main() -> int:
 
 def _opened(run: Path) -> list[Path]:
     """The files that an audit of `run` opens, but for those it only compares with the submitted ones."""
-    found: set[Path] = set()
-    sys.addaudithook(lambda event, args: found.add(Path(args[0])) if event == "open" and isinstance(args[0], str | Path) else None)
+    files: set[Path] = set()
+    sys.addaudithook(lambda event, args: files.add(Path(args[0])) if event == "open" and isinstance(args[0], str | Path) else None)
     audit.audit(run)
     compared = {path for name in (_DETAIL, "mlperf_log_summary.txt") for path in run.glob(f"raw/*/{name}")}
-    return sorted(path for path in found - compared if path.is_relative_to(run) and path.is_file())
+    return sorted(path for path in files - compared if path.is_relative_to(run) and path.is_file())
 
 
 def _fuzz(scratch: Path, kinds: dict[str, list[Path]], flags: argparse.Namespace) -> int:
-    tried, known, end = Counter[str](), Counter[str](), time.monotonic() + flags.seconds
+    tried, failures, end = Counter[str](), Counter[str](), time.monotonic() + flags.seconds
     number = flags.only or 0
     while time.monotonic() < end and flags.only in (None, number):
         r = Random(f"{flags.seed} {number}")
@@ -254,8 +254,8 @@ def _fuzz(scratch: Path, kinds: dict[str, list[Path]], flags: argparse.Namespace
         run = scratch / path.relative_to(scratch).parts[0] / "run"
         for why in broken(run, round, r.random() < 0.2):
             same = re.sub(r"\d+", "0", why)[:160]
-            known[same] += 1
-            if known[same] == 1:
+            failures[same] += 1
+            if failures[same] == 1:
                 kept = flags.keep / f"{flags.seed}-{number}" / path.relative_to(scratch)
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(path, kept)
@@ -264,8 +264,8 @@ def _fuzz(scratch: Path, kinds: dict[str, list[Path]], flags: argparse.Namespace
         tried[kind] += 1
         number += 1
     print(f"{tried.total()} inputs of seed {flags.seed}: " + ", ".join(f"{kind} {count}" for kind, count in sorted(tried.items())))
-    print("\n".join(f"{count} times {why!r}" for why, count in known.most_common()) or "no promise was broken")
-    return 1 if known else 0
+    print("\n".join(f"{count} times {why!r}" for why, count in failures.most_common()) or "no promise was broken")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":

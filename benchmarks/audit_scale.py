@@ -73,18 +73,18 @@ def _measure(run: Path) -> int:
     start = time.monotonic()
     child = subprocess.Popen([sys.executable, "-P", "-c", _AUDIT, str(run)], stdout=subprocess.PIPE)
     assert child.stdout is not None
-    found = json.loads(child.stdout.read())
+    verdicts = json.loads(child.stdout.read())
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     seconds, megabytes = time.monotonic() - start, used.ru_maxrss * 1024 / 1e6
     for name in _HEAVY:
-        if found[name][0] != "PASS":
-            print(f"{name}: {found[name]}")
+        if verdicts[name][0] != "PASS":
+            print(f"{name}: {verdicts[name]}")
     print(
-        f"{found['trace samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user + {used.ru_stime:.1f} s system of CPU, "
+        f"{verdicts['trace samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user + {used.ru_stime:.1f} s system of CPU, "
         f"{megabytes:.0f} MB at most (goal: {_GOAL_S:g} s, {_GOAL_MB:g} MB)"
     )
-    good = all(found[name][0] == "PASS" for name in _HEAVY)
+    good = all(verdicts[name][0] == "PASS" for name in _HEAVY)
     return 0 if good and used.ru_utime + used.ru_stime <= _GOAL_S and megabytes <= _GOAL_MB else 1
 
 

@@ -203,8 +203,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
-    scratch.mkdir()
+def _nothing_job(scratch: Path, scenario: str, batch: int) -> Job:
+    """The job of a SUT that computes nothing."""
     np.savez(scratch / "inputs.npz", input_ids=np.ones((_QSL, 32), np.int32), attention_mask=np.ones((_QSL, 32), np.int32))
     workload = Workload(
         model="nothing",
@@ -217,29 +217,33 @@ def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
         backend=None,
         execution="eager",
     )
-    limits = Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL)
+    return Job(
+        sut="nothing",
+        family="none",
+        workload=workload,
+        scenario=scenario,
+        test="performance",
+        benchmark="nothing-tiny",
+        answer=("logits",),
+        inputs=scratch / "inputs.npz",
+        synthetic=scratch / "inputs.npz",
+        warmup_rows=1,
+        limits=Limits(min_duration_ms=1, min_query_count=_QUERIES[scenario], performance_sample_count=_QSL),
+        log_dir=scratch,
+    )
+
+
+def _cost_row(scratch: Path, scenario: str, batch: int, rounds: int) -> str:
+    scratch.mkdir()
+    job = _nothing_job(scratch, scenario, batch)
     alone, ours, cost = [], [], []
     for turn in range(rounds):
         us, bare = {}, 0.0
         for kind in ("alone", "harness") if turn % 2 else ("harness", "alone"):
             folder = scratch / f"{kind}-{turn}"
-            job = Job(
-                sut="nothing",
-                family="none",
-                workload=workload,
-                scenario=scenario,
-                test="performance",
-                benchmark="nothing-tiny",
-                answer=("logits",),
-                inputs=scratch / "inputs.npz",
-                synthetic=scratch / "inputs.npz",
-                warmup_rows=1,
-                limits=limits,
-                log_dir=folder,
-            )
-            told = _child(kind, job, Path(sys.executable), {})
+            report = _child(kind, dataclasses.replace(job, log_dir=folder), Path(sys.executable), {})
             us[kind] = 1e6 / _rate(folder, scenario)
-            bare = told.get("bare_us", bare)
+            bare = report.get("bare_us", bare)
         alone.append(us["alone"])
         ours.append(us["harness"])
         cost.append(us["harness"] - us["alone"] - bare)
@@ -254,26 +258,26 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
     from harness.execution import environments
     from sut.registry import SUTS
 
-    done = subprocess.run(
+    process = subprocess.run(
         [ROOT / "run.sh", *cell, "--duration", "1", "--out", scratch, "--json"], capture_output=True, text=True, check=False
     )
-    if not done.stdout:
-        return f"| {name} | | | not measured: {done.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
-    found = json.loads(done.stdout)["cells"][0]
-    if found["status"] != "ok":
-        return f"| {name} | | | not measured: {found['status']}: {found['reason']} | | ≥ {goal} |"
-    measured = Path(found["directory"]) / "raw" / "performance" / "job.json"
-    job, spec = jobs.read_job(measured), SUTS[cell[1]]
+    if not process.stdout:
+        return f"| {name} | | | not measured: {process.stderr.strip().splitlines()[-1]} | | ≥ {goal} |"
+    cell_result = json.loads(process.stdout)["cells"][0]
+    if cell_result["status"] != "ok":
+        return f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥ {goal} |"
+    job_file = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
+    job, spec = jobs.read_job(job_file), SUTS[cell[1]]
     environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
     limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
     bare, ours, ratios, inside = [], [], [], []
     for turn in range(flags.rounds):
         folder = scratch / f"turn-{turn}"
-        told = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
-        bare.append((told["before"] + told["after"]) / 2)
+        report = _child("turns", dataclasses.replace(job, log_dir=folder, limits=limits), environment.python, spec.process_env)
+        bare.append((report["before"] + report["after"]) / 2)
         ours.append(_rate(folder, job.scenario))
         ratios.append(ours[-1] / bare[-1])
-        inside.append(told["inside_s"] * ours[-1] / told["samples"])
+        inside.append(report["inside_s"] * ours[-1] / report["samples"])
     figures = " | ".join((_spread(bare, "/s"), _spread(ours, "/s"), _spread(ratios, ""), _spread(inside, "")))
     return f"| {name}, {job.scenario} | {figures} | ≥ {goal} |"
 

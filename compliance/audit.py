@@ -14,9 +14,10 @@ from compliance import checklist, rules
 from compliance.checks import layout
 from compliance.findings.check import Check, Fault, escape, judge, not_applicable, placed, shorten
 from compliance.findings.verdict import Audit, ResultLine
+from compliance.folders import ResultFolder, result_folders, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
-from compliance.subject import ResultFolder, Subject, folders, read, result_folders
+from compliance.subject import Subject, read
 
 # The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
 _TOKEN_RATES = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
@@ -28,72 +29,75 @@ _MOST_FOLDERS = 2000
 _ACCURACY_TARGET = re.compile(r"-9\d(\.\d)?$")
 
 
-def audit(directory: Path, round: str | None = None) -> Audit:
+def audit(directory: Path, round: str | None = None, *, with_result: bool = True) -> Audit:
     """The results and checks of a directory. Whatever its files hold, the answer is checks, never an error.
 
     Args:
         directory: a run directory; a root that holds open/, closed/ or network/; or such a division.
         round: None: the one record.json names, else the current one.
+        with_result: whether result.json is judged too. It is not while a new one is made, which holds what this audit says.
     """
     directory = directory.absolute()
-    if unread := files.walk(directory).unread:
-        why = [f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})" for path, reason in unread]
+    if unreadable := files.walk(directory).unread:
+        why = [f"{path.relative_to(directory).as_posix()} cannot be listed ({reason})" for path, reason in unreadable]
         return Audit(round or "", (), (judge("readable", why, "", fix="give yourself the right to read it, and audit again"),))
     with files.confined(directory):
         try:
-            chosen = rules.load(round or recorded_round(directory) or rules.CURRENT)
+            round_rules = rules.load(round or recorded_round(directory) or rules.CURRENT)
         except ValueError as e:
             return Audit(round or "", (), (judge("round", [str(e)], "", fix="name a round there are rules for: --round"),))
-        places = result_folders(directory, chosen)
+        places = [place if with_result else replace(place, result=None) for place in result_folders(directory, round_rules)]
         if earlier := _earlier(directory):
-            return Audit(chosen.round, (), (earlier,))
+            return Audit(round_rules.round, (), (earlier,))
     if not places:
-        return Audit(chosen.round, (), (_no_tree(directory, chosen),))
+        return Audit(round_rules.round, (), (_no_tree(directory, round_rules),))
     results: list[ResultLine] = []
     with files.confined(places[0].root):
-        checks = _tree_checks(places, chosen, results)
-    return Audit(chosen.round, tuple(results), tuple(checks))
+        checks = _tree_checks(places, round_rules, results)
+    return Audit(round_rules.round, tuple(results), tuple(checks))
 
 
-def _tree_checks(places: Sequence[ResultFolder], chosen: rules.Rules, results: list[ResultLine]) -> list[Check]:
+def _tree_checks(places: Sequence[ResultFolder], round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
     """Every check of a tree. Appends a line for each result folder to `results`."""
     several = len(places) > 1
     checks: list[Check] = []
     if len(places) > _MOST_FOLDERS:
         text = f"{len(places)} folders are three below a results/; the first {_MOST_FOLDERS} were looked at"
         checks.append(judge("submission-tree", [text], "", fix="audit the submitters one by one"))
-    if links := _links(places[0].root, chosen):
+    if links := _links(places[0].root, round_rules):
         checks.append(judge("submitters-folders", links, "", fix=_COPY))
-    if strays := list(_strays(places, chosen)):
+    if strays := list(_strays(places, round_rules)):
         checks.append(judge("folders-of-the-tree", strays, "", fix="remove it, or give it the name and place of the layout"))
     for place in places[:_MOST_FOLDERS]:
-        folder_checks = _folder_checks(place, chosen, results)
+        folder_checks = _folder_checks(place, round_rules, results)
         checks += placed(folder_checks, place.name) if several else folder_checks
     for place in {p.submitter_folder: p for p in places}.values():
         same_submitter = [each for each in places if each.submitter_folder == place.submitter_folder]
-        submitter_checks = _guarded("names-and-sizes", partial(layout.submitter_checks, place, chosen, same_submitter))
+        submitter_checks = _guarded("names-and-sizes", partial(layout.submitter_checks, place, round_rules, same_submitter))
         checks += placed(submitter_checks, place.show(place.submitter_folder)) if several else submitter_checks
     if several:
         fix = "submit each run once, under the system and the scenario it was measured on"
-        checks.append(judge("logs-of-one-run", _repeated_runs(results, chosen), "no two scenarios have the same", fix=fix))
+        checks.append(judge("logs-of-one-run", _repeated_runs(results, round_rules), "no two scenarios have the same", fix=fix))
     return checks
 
 
-def _links(root: Path, chosen: rules.Rules) -> list[str]:
+def _links(root: Path, round_rules: rules.Rules) -> list[str]:
     """A sentence for each division and submitter that is a link: nothing of it is read. Links further down are found elsewhere."""
-    divisions = [root / name for name in chosen.layout.divisions]
+    divisions = [root / name for name in round_rules.layout.divisions]
     inner = [path for division in divisions if not division.is_symlink() for path in files.listed(division)]
     return [f"{path.relative_to(root).as_posix()} is a link: it is not read" for path in (*divisions, *inner) if path.is_symlink()]
 
 
-def _strays(places: Sequence[ResultFolder], chosen: rules.Rules) -> Iterator[Fault | str]:
+def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
     """What would go unseen: misspelt divisions, submitters without results, two folders of one scenario."""
     root = places[0].root
     for path in files.listed(root):
-        if path.name not in chosen.layout.divisions and path.name.lower() in chosen.layout.divisions:
+        if path.name not in round_rules.layout.divisions and path.name.lower() in round_rules.layout.divisions:
             yield Fault(f"{path.name}/ is no division by the letter: it is not read", file=path.name)
-    judged = {place.submitter_folder for place in places}
-    for path in sorted({each for place in places for each in folders(place.submitter_folder.parent) if not each.is_symlink()} - judged):
+    submitter_folders = {place.submitter_folder for place in places}
+    for path in sorted(
+        {each for place in places for each in subfolders(place.submitter_folder.parent) if not each.is_symlink()} - submitter_folders
+    ):
         name = places[0].show(path)
         yield Fault(f"{name} holds no results/<system>/<benchmark>/<scenario>: nothing of it is judged", file=name)
     kinds = Counter((place.folder.parent, place.scenario) for place in places)
@@ -104,7 +108,7 @@ def _strays(places: Sequence[ResultFolder], chosen: rules.Rules) -> Iterator[Fau
         yield f"a run directory is of one scenario; this one holds {len(places)}, for which it has one raw/"
 
 
-def _repeated_runs(results: Sequence[ResultLine], chosen: rules.Rules) -> Iterator[Fault]:
+def _repeated_runs(results: Sequence[ResultLine], round_rules: rules.Rules) -> Iterator[Fault]:
     """Folders that hold the logs of one and the same run.
 
     An edge system may infer a scenario from another one's logs, once, beside them. Nothing else may have the logs of something else.
@@ -115,25 +119,34 @@ def _repeated_runs(results: Sequence[ResultLine], chosen: rules.Rules) -> Iterat
             runs.setdefault((line.tested, line.began), []).append(line)
         if line.tested and line.figure:  # the same number to the last digit, on the same day
             runs.setdefault((line.tested[:10], line.figure, line.logged), []).append(line)
-    reported: set[str] = set()
+    pairs: set[str] = set()
     for same in runs.values():
-        measured = [c.benchmark for c in same if c.scenario in chosen.scenarios and chosen.scenarios[c.scenario].logged_as == c.logged]
+        benchmarks = [
+            c.benchmark for c in same if c.scenario in round_rules.scenarios and round_rules.scenarios[c.scenario].logged_as == c.logged
+        ]
         models = {(c.division, c.submitter, c.system, _ACCURACY_TARGET.sub("", c.benchmark)) for c in same}
-        if len(same) > 1 and (len(measured) > len(set(measured)) or len(models) > 1):
+        if len(same) > 1 and (len(benchmarks) > len(set(benchmarks)) or len(models) > 1):
             places = " and ".join(c.place for c in same[:5])
-            if places not in reported:
-                reported.add(places)
+            if places not in pairs:
+                pairs.add(places)
                 yield Fault(f"{places} have the logs of one run, tested {same[0].tested}", "a run each", "one run", file=same[0].place)
 
 
-def _folder_checks(place: ResultFolder, chosen: rules.Rules, results: list[ResultLine]) -> list[Check]:
+def _folder_checks(place: ResultFolder, round_rules: rules.Rules, results: list[ResultLine]) -> list[Check]:
     """Every check of one result folder. Appends its line to `results`."""
-    line = ResultLine(place.name, place.division, place.submitter_folder.name, place.system, place.benchmark, place.scenario)
-    if place.scenario not in chosen.scenarios:
+    line = ResultLine(
+        place=place.name,
+        division=place.division,
+        submitter=place.submitter_folder.name,
+        system=place.system,
+        benchmark=place.benchmark,
+        scenario=place.scenario,
+    )
+    if place.scenario not in round_rules.scenarios:
         results.append(line)
-        text = f"{place.folder.name} is none this audit has rules for: {', '.join(chosen.scenarios)}"
+        text = f"{place.folder.name} is none this audit has rules for: {', '.join(round_rules.scenarios)}"
         return [judge("scenario", [text], "", file=place.name, fix="name the folder as the scenario of its logs")]
-    return _guarded("reading", lambda: _subject_checks(read(place, chosen), line, results))
+    return _guarded("reading", lambda: _subject_checks(read(place, round_rules), line, results))
 
 
 def _subject_checks(subject: Subject, line: ResultLine, results: list[ResultLine]) -> list[Check]:
@@ -188,15 +201,15 @@ def _earlier(directory: Path) -> Check | None:
     return judge("version-of-the-record", [text], "", file="record.json", fix=f"audit it with that version, at revision {revision}")
 
 
-def _no_tree(directory: Path, chosen: rules.Rules) -> Check:
+def _no_tree(directory: Path, round_rules: rules.Rules) -> Check:
     """The one check of a directory that holds no result folder: it says what was looked for."""
-    divisions = " or ".join(f"{name}/" for name in chosen.layout.divisions)
-    template = chosen.layout.scenario.format(system="<system>", benchmark="<benchmark>", scenario="<scenario>")
+    divisions = " or ".join(f"{name}/" for name in round_rules.layout.divisions)
+    template = round_rules.layout.scenario.format(system="<system>", benchmark="<benchmark>", scenario="<scenario>")
     unfinished = any(os.path.lexists(directory / name) for name in ("raw", "record.json"))
     if (directory / "results").is_dir():
         above = f"it holds results/, as a submitter's folder does: give the folder that holds {divisions}"
         return judge("submission-tree", [f"none in {escape(directory.name)}"], "", fix=above)
-    if links := _links(directory, chosen):
+    if links := _links(directory, round_rules):
         return judge("submission-tree", links, "", fix=_COPY)
     return judge(
         "submission-tree",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from compliance import logs
 from compliance.audit_tests import compliance_tests
 from compliance.checks import (
     accuracy,
@@ -20,13 +21,16 @@ from compliance.checks import (
     loadgen_build,
     metadata,
     record,
+    result,
     sample_order,
+    score,
     settings,
     trace,
     validity,
     watched,
 )
 from compliance.findings.check import Check
+from compliance.logs import files
 from compliance.subject import Subject
 
 
@@ -46,10 +50,10 @@ class Family:
 
 
 def _settings(subject: Subject) -> list[Check]:
-    made: list[Check] = []
+    checks: list[Check] = []
     for test in subject.tests:
-        made += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
-    return [*made, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
+        checks += [*settings.of_test(test, subject), effective_settings.check(test, subject), settings.sample_set(test, subject)]
+    return [*checks, settings.user_conf_keys(subject), *settings.of_the_round(subject)]
 
 
 def _figures(subject: Subject) -> list[Check]:
@@ -76,6 +80,21 @@ def _provenance(subject: Subject) -> list[Check]:
         record.agreement(subject),
         *dates_and_digests.digests(subject),
         *record.checks(subject),
+        result.check(subject),
+    ]
+
+
+def _scores(subject: Subject) -> list[Check]:
+    """The log of answers, which may have a million rows, is read once for all."""
+    whole = accuracy.whole_log(subject)
+    if whole is None:
+        why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
+        return [*accuracy.checks(subject), *accuracy.checks_of_truncated(subject, why), *score.checks_of_truncated(subject, why)]
+    answers, fault = files.attempt(logs.read_accuracy, whole)
+    return [
+        *accuracy.checks(subject),
+        *accuracy.checks_of_whole(subject, whole, answers, fault),
+        *score.checks(subject, answers, fault),
     ]
 
 
@@ -91,7 +110,7 @@ FAMILIES = (
     Family("recomputed", _recomputed, of_logs=True),
     Family("batches", batches.checks, of_logs=True),
     Family("provenance", _provenance, of_logs=True),
-    Family("scores", accuracy.checks),
+    Family("scores", _scores),
     Family("evidence", evidence.checks),
     Family("watched", watched.checks),
     Family("metadata", _metadata),

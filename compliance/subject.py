@@ -1,14 +1,14 @@
-"""What one result folder holds, read once; and where the result folders of a tree or a run directory are."""
+"""What one result folder holds, read once."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from compliance import logs
+from compliance.folders import ResultFolder, measurements_file
 from compliance.logs import files
 from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
@@ -19,50 +19,9 @@ T = TypeVar("T")
 
 TESTS = ("performance", "accuracy")
 BARE = "a submission without a run directory around it: there is no record.json and no raw/ to compare with"
-_OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
 
 
-@dataclass(frozen=True)
-class ResultFolder:
-    """Where the results of one scenario are.
-
-    Attributes:
-        root: the audited directory; findings name files relative to it.
-        division, system, benchmark: the names of the folders above it.
-        submitter_folder: <division>/<submitter>.
-        scenario: the name of its own folder, in the letter case of the rules.
-        folder: results/<system>/<benchmark>/<scenario>.
-        run: the run directory around the tree, with record.json and raw/; None: a bare submission.
-        measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
-        compliance: the folder of its compliance tests.
-    """
-
-    root: Path
-    division: str
-    submitter_folder: Path
-    system: str
-    benchmark: str
-    scenario: str
-    folder: Path
-    run: Path | None
-    measurements: Path
-    compliance: Path
-
-    @property
-    def name(self) -> str:
-        """The folder's path, as findings name it."""
-        return self.show(self.folder)
-
-    def show(self, path: Path) -> str:
-        """A path as findings name it: relative to the audited directory."""
-        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
-
-    def raw(self, test: str) -> Path | None:
-        """The folder of a test's raw logs in the run directory; None: there is no run directory."""
-        return self.run and self.run / "raw" / test
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadGenRun:
     """One LoadGen test: performance, accuracy or a compliance test.
 
@@ -92,7 +51,7 @@ class LoadGenRun:
         return self.name.lower()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """Everything the checks of one result folder need; None: it is not there, or `faults` says why it could not be read.
 
@@ -153,6 +112,13 @@ class Subject:
         return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
     @property
+    def no_record(self) -> str:
+        """The sentence that says why there is no record.json to compare with."""
+        if self.place.run is None:
+            return "a submission without a run directory around it: there is no record.json to compare with"
+        return "record.json, which it is compared with, cannot be read"
+
+    @property
     def no_trace(self) -> str:
         """The sentence that says why there is no trace to look at."""
         return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
@@ -163,41 +129,6 @@ class Subject:
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         return value
-
-
-def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
-    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
-    if directory.name in rules.layout.divisions and not _divisions(directory, rules):
-        divisions, around = [directory], directory.parent
-    else:
-        divisions, around = _divisions(directory, rules), directory
-    run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
-    return [place for division in divisions for place in _division(around, division, rules, run)]
-
-
-def _divisions(directory: Path, rules: Rules) -> list[Path]:
-    return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
-
-
-def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
-    """The result folders of a division: those three below results/. Letter case does not matter, as in the official checker."""
-    known = {name.lower(): name for name in rules.scenarios}
-    for submitter in folders(division):
-        for system in folders(submitter / "results"):
-            for benchmark in folders(system):
-                for folder in folders(benchmark):
-                    scenario = known.get(folder.name.lower(), folder.name)
-                    where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
-                    measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
-                    yield ResultFolder(
-                        root, division.name, submitter, system.name, benchmark.name, scenario, folder, run, measurements, compliance
-                    )
-
-
-def folders(path: Path) -> list[Path]:
-    """The folders in a folder, in order; none if it cannot be listed."""
-    listed, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
-    return listed or []
 
 
 def read(place: ResultFolder, rules: Rules) -> Subject:
@@ -217,19 +148,19 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
     performance = _test("performance", place.folder / layout.performance, place, rules)
     accuracy = _test("accuracy", place.folder / layout.accuracy, place, rules)
     return Subject(
-        place,
-        rules,
-        performance,
-        replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
-        take(files.json_object, place.run / "record.json") if place.run else None,
-        take(files.json_object, base / layout.system.format(system=place.system)),
-        take(files.json_object, measurements_file(place, rules)),
-        take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
-        take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
-        take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
-        place.show(trace),
-        dict(_compliance(place, rules)),
-        faults,
+        place=place,
+        rules=rules,
+        performance=performance,
+        accuracy=replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
+        record=take(files.json_object, place.run / "record.json") if place.run else None,
+        system=take(files.json_object, base / layout.system.format(system=place.system)),
+        measurements=take(files.json_object, measurements_file(place, rules)),
+        mapping=take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
+        accuracy_text=take(files.text, place.folder / layout.accuracy / "accuracy.txt"),
+        trace=take(traces.read, trace) if files.attempt(lambda p: p.stat().st_size, trace)[0] else None,
+        trace_file=place.show(trace),
+        compliance=dict(_compliance(place, rules)),
+        faults=faults,
     )
 
 
@@ -266,13 +197,6 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
             yield name, _test(name, folder / rules.layout.performance, place, rules)
 
 
-def measurements_file(place: ResultFolder, rules: Rules) -> Path:
-    """The measurements file of a result folder; where there is none, the path it would have."""
-    pattern = rules.layout.measurements_file
-    matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
-    return matches[0] if matches else place.measurements / pattern.replace("*", place.system)
-
-
 def _trace_path(place: ResultFolder, rules: Rules) -> Path:
     """Where the performance test's trace is. LoadGen makes an empty one where it is told to write none."""
     raw = place.raw("performance")
@@ -290,14 +214,14 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
         outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
         job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
     return LoadGenRun(
-        name,
-        folder,
-        _completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
-        summary or logs.Summary({}, "", (summary_fault,)),
-        conf,
-        outcome,
-        job,
-        {file: why for file, why in faults.items() if why},
+        name=name,
+        folder=folder,
+        detail=_completed(detail, rules) if detail else logs.Detail({}, {}, (), (), (fault,)),
+        summary=summary or logs.Summary({}, "", (summary_fault,)),
+        user_conf=conf,
+        outcome=outcome,
+        job=job,
+        faults={file: why for file, why in faults.items() if why},
     )
 
 

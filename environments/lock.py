@@ -23,8 +23,8 @@ CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
 def _overrides(name: str) -> str:
-    wanted = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
-    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if wanted else ("tensorflow",)), *NEVER_IN.get(name, ())))
+    line = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
+    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if line else ("tensorflow",)), *NEVER_IN.get(name, ())))
 
 
 def _blocks(text: str) -> list[str]:
@@ -71,8 +71,8 @@ def lock(name: str, find_links: list[str]) -> None:
         ).stdout
     finally:
         overrides.unlink()
-    kept = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
-    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(kept))
+    blocks = dict.fromkeys(_kept(b, name.endswith("-cpu")) for b in _blocks(text))
+    (HERE / f"{name}.txt").write_text(f"# made from {name}.in by environments/lock.py\n" + "".join(blocks))
 
 
 if __name__ == "__main__":

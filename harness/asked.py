@@ -43,8 +43,8 @@ def _flag(
         former: its earlier names, which still work.
         arguments: argparse's own, such as `metavar` and `type`; `choices` is a function, asked when the parser is made.
     """
-    told = {"help": help, "read": read, "former": former, "arguments": arguments}
-    return field(metadata=told) if default is MISSING else field(metadata=told, default=default)
+    metadata = {"help": help, "read": read, "former": former, "arguments": arguments}
+    return field(metadata=metadata) if default is MISSING else field(metadata=metadata, default=default)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,26 +125,26 @@ class Asked:
         return sut_options(self.sut, self.sut_option)
 
 
-def sut_options(sut: str, given: Iterable[str]) -> dict[str, Any]:
+def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     """`--sut-option name=value`, checked against what the registry says the SUT takes."""
-    known = SUTS[sut_name(sut)].options
-    found: dict[str, Any] = {}
-    for text in given:
+    kinds = SUTS[sut_name(sut)].options
+    values: dict[str, Any] = {}
+    for text in texts:
         name, equals, value = text.partition("=")
-        if name in known and not equals:
+        if name in kinds and not equals:
             raise UsageError(f"--sut-option {text}: a value is needed, {name}=…")
-        if name not in known:
-            there = f"it takes {', '.join(known)}" if known else "it takes none"
-            raise UsageError(f"--sut-option {text}: {sut} has no such option{did_you_mean(name, known)}; {there}")
-        kind = known[name][0]
+        if name not in kinds:
+            there = f"it takes {', '.join(kinds)}" if kinds else "it takes none"
+            raise UsageError(f"--sut-option {text}: {sut} has no such option{did_you_mean(name, kinds)}; {there}")
+        kind = kinds[name][0]
         if isinstance(kind, tuple):
-            found[name] = known_name(value, kind, f"--sut-option {name}=")
+            values[name] = known_name(value, kind, f"--sut-option {name}=")
             continue
         try:
-            found[name] = kind(value)
+            values[name] = kind(value)
         except ValueError:
             raise UsageError(f"--sut-option {text}: the value is {'a number' if kind is float else 'a whole number'}") from None
-    return found
+    return values
 
 
 class _Once(argparse.Action):

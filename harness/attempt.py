@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from compliance.logs import files
 from harness.cell import Cell
@@ -37,6 +39,22 @@ class Attempt:
     setup_seconds: Mapping[str, float]
     started_monotonic_ns: int
 
+    @cached_property
+    def git(self) -> Mapping[str, Any]:
+        """What `machine.git` says of this source tree."""
+        return machine.git()
+
+    @cached_property
+    def made_with(self) -> Mapping[str, str]:
+        """See `Job.made_with`."""
+        return {
+            "environment": self.environment.lock_sha256,
+            "source": self.git["worker_source_sha256"],
+            "variables": json.dumps(machine.variables()),
+            "inputs": files.sha256(self.inputs.path),
+            "synthetic": files.sha256(self.inputs.synthetic),
+        }
+
 
 def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[str, float] | None) -> Job:
     """The job of one test, complete.
@@ -62,13 +80,7 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         reference=attempt.reference.path,
         logits_rows=logits_rows(request, inputs),
         calibration=calibration,
-        made_with={
-            "environment": attempt.environment.lock_sha256,
-            "source": machine.git()["worker_source_sha256"],
-            "variables": json.dumps(machine.variables()),
-            "inputs": files.sha256(inputs.path),
-            "synthetic": files.sha256(inputs.synthetic),
-        },
+        made_with=attempt.made_with,
     )
     return job if test in TESTS else loadgen_run.compliance_job(test, job, request.rules, request.official)
 

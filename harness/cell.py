@@ -78,7 +78,7 @@ class Metric:
     estimate: str = "mean"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """Everything derived from one run directory; compliance/schemas/result.json describes it.
 
@@ -123,10 +123,10 @@ class Result:
     warnings: tuple[str, ...] = ()
 
     @classmethod
-    def from_json(cls, found: Any) -> Result:
+    def from_json(cls, document: Any) -> Result:
         """A result as result.json holds it, of this version or an older one. Raises ValueError with one sentence for anything else."""
         try:
-            values = dict(found)
+            values = dict(document)
             values |= {"cell": Cell(**values["cell"]), "status": Status(values["status"])}
             values["metric"] = values.get("metric") and Metric(**values["metric"])
             return cls(**values | {name: tuple(values.get(name, ())) for name in ("levels", "unranked", "warnings")})

@@ -11,21 +11,9 @@ import sys
 import traceback
 from typing import NoReturn
 
+from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
 from harness.flags import did_you_mean
-
-COMMANDS = {
-    "run": "harness.commands.run",
-    "list": "harness.commands.list",
-    "audit": "harness.commands.audit",
-    "compliance": "harness.commands.compliance",
-    "pack": "harness.commands.pack",
-    "doctor": "harness.commands.doctor",
-    "test": "harness.commands.test",
-}
-"""Imported when asked for: `list` and `--help` answer at once, without numpy."""
-FORMER = {"comply": "compliance"}
-"""Earlier names of commands, which still work."""
 
 
 def main(arguments: list[str]) -> int:
@@ -42,7 +30,7 @@ def main(arguments: list[str]) -> int:
     try:
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
             raise UsageError(f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
-        code: int = importlib.import_module(COMMANDS[command]).main(rest)
+        code: int = importlib.import_module(f"harness.commands.{command}").main(rest)  # `list` and --help answer at once, without numpy
         return code
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
@@ -71,6 +59,6 @@ def _terminate(number: int, frame: object) -> NoReturn:
 
 
 def _error(text: str) -> None:
-    from harness import output
+    from harness import terminal
 
-    output.error(text)
+    terminal.error(text)

@@ -116,11 +116,11 @@ def resolve(asked: Asked) -> Request:
     """Every default filled in. Raises UsageError where the flags ask for what cannot be."""
     spec, model, reasons = SUTS[asked.sut], models.load(asked.model), list[str]()
     device = _device(asked, spec, reasons)
-    own = _own_weights(asked, model)
-    size = _size(asked, model, own, device, reasons)
+    weights = _user_weights(asked, model)
+    size = _size(asked, model, weights, device, reasons)
     _check_duration(asked.duration, asked.mode)
     _check_files(asked, model)
-    end_tokens, why = _end_tokens(asked, model, own)
+    end_tokens, why = _end_tokens(asked, model, weights)
     return Request(
         asked=asked,
         model=model,
@@ -132,7 +132,7 @@ def resolve(asked: Asked) -> Request:
         rules=rules.load(rules.CURRENT),
         options=asked.options,
         end_tokens=end_tokens,
-        weights=own,
+        weights=weights,
         reasons=(*reasons, *why),
     )
 
@@ -153,10 +153,10 @@ def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
     return machine.accelerators() if any(DEVICES[name].accelerator for name in spec.devices) else []
 
 
-def _size(asked: Asked, model: Model, own: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
-    if own:
-        reasons += own.notes
-        return _with_sequence_length(asked, model, own.size)
+def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
+    if weights:
+        reasons += weights.notes
+        return _with_sequence_length(asked, model, weights.size)
     name = asked.size
     if name is None:
         name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
@@ -197,29 +197,31 @@ def _batch_size(asked: Asked, size: Size) -> int:
     return batch_size
 
 
-def _end_tokens(asked: Asked, model: Model, own: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
+def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
     eos = asked.eos
     if not families.of(model).generates_tokens:
         if eos is not None:
             raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not: leave it out")
         return (), []
-    known = own.end_tokens if own and own.tokenizer else ()
-    if eos == "stop" and not known:
-        lacking = "an eos_token_id in config.json or generation_config.json" if own and own.tokenizer else "--weights with a tokenizer"
+    end_tokens = weights.end_tokens if weights and weights.tokenizer else ()
+    if eos == "stop" and not end_tokens:
+        lacking = (
+            "an eos_token_id in config.json or generation_config.json" if weights and weights.tokenizer else "--weights with a tokenizer"
+        )
         raise UsageError(f"--eos stop: no end token is known: it takes {lacking}; --eos ignore gives every answer all its tokens")
     if eos == "stop" and asked.dataset is None:
         raise UsageError("--eos stop: synthetic prompts get a fixed count of tokens: give your own (--dataset FILE), or leave --eos out")
-    if not known or asked.dataset is None:
+    if not end_tokens or asked.dataset is None:
         return (), []
-    named = " or ".join(map(str, known))
+    named = " or ".join(map(str, end_tokens))
     if eos == "ignore":
         return (), [f"--eos ignore: an answer goes on behind its end token ({named}), and all its tokens count"]
     other = "" if eos else " (--eos ignore gives each all its tokens)"
-    return known, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
+    return end_tokens, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
 
 
-def _own_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
+def _user_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
     if asked.weights is None:
         return None
     if asked.size is not None:
@@ -270,7 +272,9 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
 def unsupported(request: Request) -> str | None:
     """Why no framework needs to be asked; None: it has to be tried."""
     model = request.model
-    return registry.unsupported(request.asked.sut, model.name, model.family, model.task, request.precision, request.device)
+    return registry.unsupported(
+        request.asked.sut, model=model.name, family=model.family, task=model.task, precision=request.precision, device=request.device
+    )
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

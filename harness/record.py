@@ -13,7 +13,7 @@ from harness.attempt import Attempt
 from harness.cell import Cell
 from harness.execution import machine
 from harness.plan import Request
-from scenarios.worker.job import Outcome
+from scenarios.worker.job import WorkerOutcome
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Record:
     started: str
     schema: str = "record-2"
 
-    def after(self, outcome: Outcome, trace: str | None) -> Record:
+    def after(self, outcome: WorkerOutcome, trace: str | None) -> Record:
         """With what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
         digests = self.digests if trace is None else {**self.digests, "trace": trace}
         environment = {**self.environment, "versions": dict(outcome.versions)}
@@ -88,7 +88,7 @@ def make(attempt: Attempt) -> Record:
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
         machine=machine.describe(),
-        git=machine.git(),
+        git=attempt.git,
         process_id=os.getpid(),
         environment={
             "name": environment.name,

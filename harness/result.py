@@ -8,8 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from compliance import audit, logs, rules
+from compliance import audit as audits
+from compliance import logs, rules
 from compliance.findings.check import Check, Verdict
+from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
@@ -38,11 +40,12 @@ _CAUSES = {
 }
 
 
-def derive(directory: Path, score: submission.Score | None = None) -> Result:
-    """The result of a run directory, from its files alone.
+def derive(directory: Path, score: submission.Score | None = None, audit: Audit | None = None) -> Result:
+    """The result of a run directory, from its files alone. An earlier result.json is not read.
 
     Args:
-        score: the accuracy, where it has just been taken; None: it is taken from the logs.
+        score: the accuracy, where it has just been computed; None: it is computed from the logs.
+        audit: the audit of the directory without its result.json, where there is one already; None: the directory is audited.
 
     Raises OSError or ValueError where record.json is missing or no JSON.
     """
@@ -54,18 +57,21 @@ def derive(directory: Path, score: submission.Score | None = None) -> Result:
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
             figures = _figures(directory, record, outcomes["performance"])
             return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **figures)
-    return _judged(directory, record, base, outcomes, submission.score(directory, record) if score is None else score)
+    score = submission.score(directory, record) if score is None else score
+    audit = audits.audit(directory, record["round"], with_result=False) if audit is None else audit
+    warnings = [*record["notes"], *_measured_again(directory)]
+    return _judged(base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings)
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     """(every finished run below `root`, by path; result.json that cannot be read → why)."""
-    found, unread = [], {}
+    results, faults = [], {}
     for path in sorted(root.rglob("result.json")):
         try:
-            found.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
+            results.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
         except (OSError, ValueError) as e:
-            unread[path] = str(e)
-    return found, unread
+            faults[path] = str(e)
+    return results, faults
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
@@ -76,27 +82,24 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
-def _judged(directory: Path, record: dict[str, Any], base: dict[str, Any], outcomes: dict[str, Any], score: submission.Score) -> Result:
-    figures = _figures(directory, record, outcomes["performance"])
-    disturbed, notes = _disturbed(figures["disturbance"], record["machine"].get("usable_threads") or 1)
-    audited = audit.audit(directory, record["round"])
-    checks = audited.checks_for(record["mode"])
-    cause, reason = _verdict(record["mode"], figures, checks)
+def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> Result:
+    """The result of a run whose tests all ended well. `values`: its fields that need no judgement, the figures among them."""
+    disturbances, notes = _disturbed(values["disturbance"], record["machine"].get("usable_threads") or 1)
+    checks = audit.checks_for(record["mode"])
+    cause, reason = _verdict(record["mode"], values, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    warnings = [*record["notes"], *_measured_again(directory), *([] if judged else [f"accuracy not judged: {score}"]), *notes]
-    unranked = [*_unranked(record, figures["loadgen"], cause, judged), *disturbed]
+    unranked = [*_unranked(record, values["loadgen"], cause, judged), *disturbances]
     return Result(
-        **base,
-        **figures,
+        **values,
         status=Status.INVALID if cause else Status.OK,
         cause=cause,
         reason=reason,
         accuracy=asdict(score) if isinstance(score, accuracy.Accuracy) else None,
-        levels=audited.levels,
+        levels=audit.levels,
         audit={v.value: sum(c.verdict is v for c in checks) for v in Verdict},
         ranked=not unranked,
         unranked=tuple(unranked),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *([] if judged else [f"accuracy not judged: {score}"]), *notes),
     )
 
 
@@ -124,29 +127,28 @@ def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: b
         yield f"{record['cell']['sut']} computes no model"
 
 
-def _disturbed(seen: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
+def _disturbed(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
     """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured.
 
     `processors`: that the worker may use. On many of them the same work of others weighs less.
     """
-    if not seen:
+    if not noise:
         return [], []
     serious: list[str] = []
     notes: list[str] = []
-    stalled = seen["stalled_seconds"] / seen["seconds"]
-    stood = (
-        f"no answer came for {seen['stalled_seconds']:.2g} of its {seen['seconds']:.3g} s (longest {seen['longest_stall_seconds']:.2g} s)"
-    )
+    stalled = noise["stalled_seconds"] / noise["seconds"]
+    longest = noise["longest_stall_seconds"]
+    standstill = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
     for text, share, limits in (
-        (f"{stood}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
+        (f"{standstill}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
         (
             "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
-            seen["other_processors"],
+            noise["other_processors"],
             _of_many(_OTHERS, processors),
         ),
         (
             "the hypervisor kept {:.0%} of a processor from this machine while it was measured",
-            seen["stolen_processors"],
+            noise["stolen_processors"],
             _of_many(_STOLEN, processors),
         ),
     ):
@@ -162,17 +164,17 @@ def _of_many(limits: tuple[float, float], processors: int) -> tuple[float, float
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first thing that is wrong, or (None, "")."""
-    failed = [c for c in checks if c.verdict is Verdict.FAIL]
+    failures = [c for c in checks if c.verdict is Verdict.FAIL]
     if mode != "quick" and figures["loadgen"] != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
     for cause, ids in _CAUSES.items():
-        for check in failed:
+        for check in failures:
             if check.id in ids:
                 return cause, f"{check.name}: {check.detail}"
-    return ("audit", f"{failed[0].name}: {failed[0].detail}") if failed else (None, "")
+    return ("audit", f"{failures[0].name}: {failures[0].detail}") if failures else (None, "")
 
 
-def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome | None) -> dict[str, Any]:
+def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome | None) -> dict[str, Any]:
     """What the performance test tells, even where the accuracy test failed after it."""
     if performance is None or performance.status != "ok":
         return {}
@@ -192,28 +194,28 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.Outcome 
     }
 
 
-def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """What the figure rests on. A batch that is filled up costs as much as a full one, so the rows without a sample are told."""
     samples, batch = int(performance.answered.get("samples", 0)), record["cell"]["batch_size"]
     batches, loaded = -(-samples // batch), detail.get("effective_performance_sample_count")
     if not samples:
         return {}
-    found = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
+    figures = {"samples": samples, "batches": batches, "padding_fraction": 1 - samples / (batches * batch)}
     if loaded and (SCENARIOS[record["cell"]["scenario"]].one_query or detail.get("effective_sample_concatenate_permutation") is True):
-        found["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
+        figures["passes"] = samples / loaded  # elsewhere samples are drawn, one more often than another
     if record["new_tokens_per_sample"] is not None:
-        found["tokens"] = performance.answered["payload_bytes"] // TOKEN_BYTES
-    return found
+        figures["tokens"] = performance.answered["payload_bytes"] // TOKEN_BYTES
+    return figures
 
 
 def _loadgen_verdict(detail: logs.Detail) -> str:
-    said = str(detail.get("result_validity", "no verdict"))
-    if said == "VALID":
-        return said
+    verdict = str(detail.get("result_validity", "no verdict"))
+    if verdict == "VALID":
+        return verdict
     reasons = [str(r) for r in detail.all("result_invalid_reason") if r]
     if not detail.get("early_stopping_met", True):
         reasons += [str(r) for r in detail.all("early_stopping_result")]
-    return ": ".join([said, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
+    return ": ".join([verdict, *([" ".join(" ".join(reasons).replace("*", "").split())] if reasons else [])])
 
 
 def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
@@ -225,10 +227,10 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
     return None
 
 
-def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
-    found = {
+    metrics = {
         f"latency_{name}_ms": detail.get(key) / 1e6
         for name, key in _LATENCIES.items()
         if not SCENARIOS[record["cell"]["scenario"]].one_query and detail.get(key) is not None
@@ -236,30 +238,30 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Outc
     if rate:
         measured = _measured(detail, record, performance)
         batch = measured["samples"] / measured["batches"] if measured else record["cell"]["batch_size"]
-        found |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+        metrics |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
         if "tokens" in measured:
-            found["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
+            metrics["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
     if samples := performance.answered.get("samples"):
-        found |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
-    return found
+        metrics |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
+    return metrics
 
 
 def _word(text: str) -> str:
     return text.replace(" ", "_").replace("-", "_")
 
 
-def _evidence(performance: jobs.Outcome) -> dict[str, Any]:
+def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
-    ran = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
+    execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
     share = after.get("compiled_share")
     passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
-    return {"sentence": f"{ran}{passes}; {after.get('precision')}", "after": after}
+    return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
 
 
-def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, float]:
+def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
     """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
-    spent = {
+    durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
         "compile" if (performance.evidence_after or {}).get("graphs") else "first calls": sum(
@@ -268,7 +270,7 @@ def _seconds(record: dict[str, Any], performance: jobs.Outcome) -> dict[str, flo
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    found = {k: v / 1e9 for k, v in spent.items()} | record["setup_seconds"]
+    seconds = {k: v / 1e9 for k, v in durations_ns.items()} | record["setup_seconds"]
     if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
-        found["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
-    return found
+        seconds["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
+    return seconds

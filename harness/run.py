@@ -19,10 +19,10 @@ from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.inputs import checkpoint, dataset
-from harness.output import duration
 from harness.plan import Request, memory_shortage, unsupported
+from harness.terminal import duration
 from harness.tree import submission
-from scenarios.worker.job import PERFORMANCE, TESTS, Job, Outcome, write_json
+from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
 from sut.registry import SUTS
 
 # On a busy machine a SUT may get faster while it is measured, and again.
@@ -48,14 +48,20 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
-        own_tokenizer = request.weights.tokenizer if request.weights else None
+        user_tokenizer = request.weights.tokenizer if request.weights else None
         inputs = dataset.prepare(
-            request.model, request.size, request.samples, request.asked.dataset, request.asked.cache, own_tokenizer, request.asked.seq_len
+            request.model,
+            request.size,
+            samples=request.samples,
+            dataset=request.asked.dataset,
+            cache=request.asked.cache,
+            own=user_tokenizer,
+            seq_len=request.asked.seq_len,
         )
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
     with _timed(setup, "reference"):
-        known = reference.ensure(
+        reference_answers = reference.ensure(
             request,
             weights,
             inputs,
@@ -64,15 +70,15 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.say,
         )
     cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
-    if known.reason:
-        reporter.say(known.reason)
+    if reference_answers.reason:
+        reporter.say(reference_answers.reason)
     attempt = Attempt(
         request=request,
         cell=cell,
         environment=environment,
         inputs=inputs,
         checkpoint=weights,
-        reference=known,
+        reference=reference_answers,
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
@@ -82,25 +88,24 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     request = attempt.request
-    (directory / "result.json").unlink(missing_ok=True)
     try:
         score = None
         outcome = _run_tests(attempt, directory, reporter)
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             score = submission.write(directory, request.rules, request.asked.submitter)
-        found = result.derive(directory, score)
+        cell_result = result.derive(directory, score)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         rundir.release_reserve(directory)
         reason = f"the disk of {directory} is full: free some space or choose another --out; what was measured stays"
-        found = Result(attempt.cell, request.asked.mode, request.rules.round, str(directory), Status.ERROR, reason)
-    write_json(directory / "result.json", asdict(found))
-    return found
+        cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
+    write_json(directory / "result.json", asdict(cell_result))
+    return cell_result
 
 
-def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> Outcome:
+def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
     """All tests, each only after a good one; the record learns what each told. → the last outcome."""
     request, record = attempt.request, records.make(attempt)
     write_json(directory / "record.json", record)
@@ -124,7 +129,7 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> Outcome
     return outcome
 
 
-def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> Outcome:
+def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
     """One test; in quick mode again where the SUT was over so much sooner than calibrated that LoadGen calls the test INVALID."""
     python, process_env = attempt.environment.python, attempt.request.spec.process_env
     outcome = loadgen_run.run(job, python, process_env, reporter)
@@ -143,14 +148,18 @@ def _compliance_tests(request: Request, job: Job) -> tuple[str, ...]:
     return loadgen_run.applicable(job, request.rules) if request.asked.mode == "submission" else ()
 
 
-def _tell_the_rest(request: Request, job: Job, performance: Outcome, reporter: Reporter) -> None:
+def _tell_the_rest(request: Request, job: Job, performance: WorkerOutcome, reporter: Reporter) -> None:
     if names := _compliance_tests(request, job):
         seconds = loadgen_run.expected_seconds(names, performance)
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 
 def _not_measured(request: Request, status: Status, reason: str) -> Result:
-    return Result(_cell(request), request.asked.mode, request.rules.round, "", status, reason)
+    return _without_figures(request, _cell(request), status, reason)
+
+
+def _without_figures(request: Request, cell: Cell, status: Status, reason: str, directory: str = "") -> Result:
+    return Result(cell=cell, mode=request.asked.mode, round=request.rules.round, directory=directory, status=status, reason=reason)
 
 
 def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
@@ -181,19 +190,19 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.asked.python and name != "core":
-        found = environments.adopt(request.asked.python, name, request.rules.round, request.device)
-        for note in found.notes:
+        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device)
+        for note in environment.notes:
             reporter.say(f"--python: {note}")
-        return found
+        return environment
     with _timed(setup, f"environment {name}"):
         return environments.ensure(request.asked.cache, name, request.device, request.rules.round, reporter.say)
 
 
-def _reference_environment(request: Request, own: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
+def _reference_environment(request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
     """--python serves the reference too where it has what that needs."""
     name = SUTS[request.spec.reference].environment
     if name == request.spec.environment:
-        return own
+        return environment
     try:
         return _environment(request, name, reporter, setup)
     except EnvironmentFailure:
@@ -203,8 +212,8 @@ def _reference_environment(request: Request, own: Environment, reporter: Reporte
 
 
 @contextmanager
-def _timed(spent: dict[str, float], name: str) -> Iterator[None]:
+def _timed(durations: dict[str, float], name: str) -> Iterator[None]:
     """Seconds of the block, less what is timed within it under another name."""
-    start, before = time.monotonic(), sum(spent.values())
+    start, before = time.monotonic(), sum(durations.values())
     yield
-    spent[name] = round(time.monotonic() - start - (sum(spent.values()) - before), 3)
+    durations[name] = round(time.monotonic() - start - (sum(durations.values()) - before), 3)

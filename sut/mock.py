@@ -80,10 +80,10 @@ class Mock:
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends)}
 
     def _broken(self, batch: Batch) -> Batch:
-        wrong = self.options.get("wrong")
-        if wrong == "swap-rows":
+        breakage = self.options.get("wrong")
+        if breakage == "swap-rows":
             return {**batch, "input_ids": batch["input_ids"][::-1]}
-        if wrong == "zero-position":
+        if breakage == "zero-position":
             ids = batch["input_ids"].copy()
             ids[:, 0] = 0
             return {**batch, "input_ids": ids}

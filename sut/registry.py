@@ -16,6 +16,9 @@ REFERENCE = "native-torch-eager"
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
 
+CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
+"""Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what tells uv where they are."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SutSpec:
@@ -160,7 +163,7 @@ ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
 
 
-def unsupported(sut: str, model: str, family: str, task: str, precision: str, device: str) -> str | None:
+def unsupported(sut: str, *, model: str, family: str, task: str, precision: str, device: str) -> str | None:
     """Why this SUT cannot run this cell, as far as that is known without running anything."""
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):

@@ -24,3 +24,9 @@ def interpreter() -> Callable[[str], Path]:
         return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
 
     return ensure
+
+
+@pytest.fixture
+def made_environment() -> environments.Environment:
+    """The core environment is the one run.sh made; under pytest the same packages are in the development environment."""
+    return environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)

@@ -22,10 +22,10 @@ from pathlib import Path
 
 from compliance import audit
 from compliance.findings.check import Verdict
-from tests.compliance import conftest, tree
-from tests.compliance.mutations import Mutation
-from tests.compliance.test_compliance_tests import TESTS_MUTATED
+from tests.compliance.audit_tests.test_compliance_tests import TESTS_MUTATED
 from tests.compliance.test_mutations import HARMFUL, HARMLESS
+from tests.support import tree
+from tests.support.mutations import Mutation
 
 _METRIC = {
     "predict": '{"exact_match": 80.0, "f1": 90.5}\n',
@@ -67,7 +67,7 @@ def main() -> int:
 
 def _kind(run: Path) -> str:
     cell = tree.read_json(run / "record.json")["cell"]
-    return next(kind for kind, of in conftest.KINDS.items() if of == (cell["scenario"], cell["task"]))
+    return next(kind for kind, of in tree.KINDS.items() if of == (cell["scenario"], cell["task"]))
 
 
 class Oracle:

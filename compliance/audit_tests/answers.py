@@ -34,11 +34,11 @@ def checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Che
         return [_ends(test, submitted, subject, where)]
     if answers is None:
         return [judge(f"{test.slug}-answers", [fault], "", **where, fix=fixes.COMPLY)]
-    made = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
-    made.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
+    checks = [_hash(test, rule, path, submitted, subject)] if subject.place.run is not None else []
+    checks.append(judge(f"{test.slug}-samples", _samples(answers, test, subject), _summary(answers), **where, fix=fixes.COMPLY))
     if test.name == "TEST06":
-        return made + test06.checks(answers, test, subject, where)
-    return made + test01.checks(answers, test, subject, where)
+        return checks + test06.checks(answers, test, subject, where)
+    return checks + test01.checks(answers, test, subject, where)
 
 
 def _is_cut(path: Path, subject: Subject) -> bool:
@@ -77,8 +77,8 @@ def _cut_faults(test: LoadGenRun, path: Path, subject: Subject) -> Iterator[str]
     elif None in texts:
         yield from contradictions
     if test.detail.values and rows.seq_ids and not rows.problems:  # a row may be longer than what truncation keeps
-        left = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
-        yield from _samples(left, test, subject, whole=False)
+        remainder = LoggedAnswers(tuple(Row(a, b, b"") for a, b in zip(rows.seq_ids, rows.indices, strict=True)), ())
+        yield from _samples(remainder, test, subject, whole=False)
 
 
 def _hash(test: LoadGenRun, rule: ComplianceTest, whole: Path, submitted: Path, subject: Subject) -> Check:
@@ -127,20 +127,20 @@ def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: 
         return
     if not test.detail.values:
         return
-    planned, seed = sampling.selection_rate(test.detail, subject.scenario), test.detail.get("effective_accuracy_log_rng_seed")
-    if planned is None or type(seed) is not int or seed < 0:
+    rate, seed = sampling.selection_rate(test.detail, subject.scenario), test.detail.get("effective_accuracy_log_rng_seed")
+    if rate is None or type(seed) is not int or seed < 0:
         yield "a count, the sampling target or its seed is missing from the detail log"
         return
-    count, share = planned
+    count, share = rate
     if count > MOST_SAMPLES:
         yield from _plausible(answers, count, share) if whole else ()
         return
     numbers = np.sort(np.array([row.seq_id for row in answers.rows], np.int64))
     expected = sampling.selected_samples(count, share, seed)
     if not (np.array_equal(numbers, expected) if whole else np.isin(numbers, expected).all()):
-        odd = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
-        first = f", first sample number {odd[0]}" if odd.size else ", and some stand there twice"
-        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {odd.size} others{first}"
+        strays = np.setxor1d(numbers, expected) if whole else np.setdiff1d(numbers, expected)
+        first = f", first sample number {strays[0]}" if strays.size else ", and some stand there twice"
+        yield f"{len(numbers)} answers are logged where LoadGen chooses {len(expected)}: {strays.size} others{first}"
         return
     yield from _order(answers, count, test, subject)
 
@@ -170,11 +170,11 @@ def _order(answers: LoggedAnswers, count: int, test: LoadGenRun, subject: Subjec
     ):
         yield "the loaded set, effective_min_query_count or the seed is missing from the detail log"
         return
-    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, subject.scenario)
+    settings = counts.issue_settings(detail, subject.scenario, seed)
     numbers, indices = (np.array([getattr(row, key) for row in answers.rows], np.int64) for key in ("seq_id", "index"))
     least = sample_order.bounded(max(least, 1), count)
     for draws in Draws:
-        expected = sample_order.performance(subject.scenario, loaded, count, least, equal, seed, draws, per_query)[numbers]
+        expected = sample_order.performance(settings, loaded, draws, count=count, min_query_count=least)[numbers]
         if np.array_equal(expected, indices):
             return
     at = np.flatnonzero(expected != indices)[0]

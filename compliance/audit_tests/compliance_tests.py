@@ -30,16 +30,16 @@ _TARGETS = ("offline_expected_qps", "single_stream_expected_latency_ns", "multi_
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of every compliance test of the round, whether it is there or not, and of repeated samples."""
-    made: list[Check] = []
+    results: list[Check] = []
     for name, rule in subject.rules.compliance_tests.items():
         test = subject.compliance.get(name)
         if test is None:
-            made.append(_absent(name, rule, subject))
+            results.append(_absent(name, rule, subject))
         elif fault := _not_run(test, subject):
-            made.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, subject), fix=fixes.COMPLY))
+            results.append(judge(f"{name.lower()}-run", [fault], "", **_where(test, subject), fix=fixes.COMPLY))
         else:
-            made += _test_checks(test, rule, subject)
-    return [*made, repeats.check(subject)]
+            results += _test_checks(test, rule, subject)
+    return [*results, repeats.check(subject)]
 
 
 def _where(test: LoadGenRun, subject: Subject) -> dict[str, str]:
@@ -78,11 +78,11 @@ def _not_run(test: LoadGenRun, subject: Subject) -> str:
 def _test_checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> list[Check]:
     where = _where(test, subject)
     bare = not test.detail.values and subject.place.run is None and "performance/run_1/mlperf_log_detail.txt" in rule.optional_files
-    made = [judge(f"{test.slug}-files", _files(test, rule, subject), "those the layout asks for, none empty", **where, fix=_FILES)]
+    results = [judge(f"{test.slug}-files", _files(test, rule, subject), "those the layout asks for, none empty", **where, fix=_FILES)]
     if bare:
-        made.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
+        results.append(not_applicable(f"{test.slug}-log", "the layout asks for none of its detail log, and none is there", **where))
     else:
-        made += [
+        results += [
             judge(f"{test.slug}-log", log.faults(test, subject), "whole, no error, and its figures agree", **where, fix=fixes.COMPLY),
             _verdict(test, subject),
             judge(f"{test.slug}-settings", _settings(test, rule, subject), _expected_settings(rule, subject), **where, fix=fixes.COMPLY),
@@ -95,10 +95,12 @@ def _test_checks(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> li
             ),
         ]
     if subject.place.run is not None:
-        made.append(judge(f"{test.slug}-run", _run(test, rule, subject), "of the same job, with the raw logs", **where, fix=fixes.COMPLY))
+        results.append(
+            judge(f"{test.slug}-run", _run(test, rule, subject), "of the same job, with the raw logs", **where, fix=fixes.COMPLY)
+        )
     if rule.tolerance is not None:
-        made.append(_performance(test, rule, subject))
-    return made + answers.checks(test, rule, subject)
+        results.append(_performance(test, rule, subject))
+    return results + answers.checks(test, rule, subject)
 
 
 def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
@@ -186,8 +188,8 @@ def _reshaped(test: LoadGenRun, subject: Subject) -> Iterator[str]:
         else counts.samples_per_query(subject.performance.detail, subject.scenario)
     )
     queries = 1 if offline else least
-    wanted = {"samples_per_query": per_query, "min_query_count": queries, "min_sample_count": queries * per_query}
-    for key, expected in wanted.items():
+    expected_counts = {"samples_per_query": per_query, "min_query_count": queries, "min_sample_count": queries * per_query}
+    for key, expected in expected_counts.items():
         if detail.get(f"effective_{key}") != expected:
             yield f"effective_{key} is {detail.get(f'effective_{key}')}; audit.config makes it {expected:g}"
 

@@ -60,12 +60,12 @@ def _compared(
     return judge(check_id, faults, f"{difference}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
 
 
-def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: dict[str, Any]) -> Any:
+def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, accuracy_record: dict[str, Any]) -> Any:
     forced = run / "raw" / "accuracy" / "logits.npy"
     return verification.worst(
         compared.different,
         answers,
-        judged,
+        accuracy_record,
         files.arrays(run / "reference.npz"),
         files.array(forced) if forced.exists() else None,
     )

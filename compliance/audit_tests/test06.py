@@ -17,7 +17,7 @@ _TOKEN_BYTES = 4
 def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
     """The checks of TEST06. Those of first tokens and token counts do not apply: no SUT here streams tokens or reports counts."""
     ends = _end_tokens(subject)
-    odd = [
+    faults = [
         f"the answer of sample {row.index} has {len(row.data)} bytes" for row in logged.rows if len(row.data) % _TOKEN_BYTES or not row.data
     ]
     both = [
@@ -30,7 +30,7 @@ def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dic
             test, "verify_accuracy.txt", f"TEST06 verification {'failed' if both or logged.problems else 'complete'}", subject
         ),
     ]
-    whole = judge(f"{test.slug}-tokens", [*odd, *contradictions], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
+    whole = judge(f"{test.slug}-tokens", [*faults, *contradictions], "every answer is of whole int32 tokens", **where, fix=fixes.COMPLY)
     if ends:
         last = judge(f"{test.slug}-eos", both, f"no answer ends with more than one of {_named(ends)}", **where, fix=fixes.COMPLY)
     else:

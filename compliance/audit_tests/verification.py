@@ -65,12 +65,12 @@ def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
     if name == "TEST06" and workload.get("task") != "generate":
         return "the model generates no tokens"
     if name == "TEST04":
-        stated = workload.get("config")
-        config = stated if isinstance(stated, dict) else {}
+        settings = workload.get("config")
+        config = settings if isinstance(settings, dict) else {}
         if config.get("end_tokens"):
             return "the samples do not cost the same (answers end at their end tokens), so one of them tells nothing of the rest"
         buckets = {key: config.get(key) for key in ("prompt_buckets", "new_token_buckets")}
-        uneven = [key.replace("_", " ") for key, found in buckets.items() if isinstance(found, list) and len(found) > 1]
+        uneven = [key.replace("_", " ") for key, sizes in buckets.items() if isinstance(sizes, list) and len(sizes) > 1]
         if uneven:
             return f"the samples do not cost the same ({' and '.join(uneven)} of several lengths), so one of them tells nothing of the rest"
         if samples < 4:
@@ -104,13 +104,17 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
     return None
 
 
-def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Mapping[str, Any], reference: Arrays, forced: Any) -> Accuracy:
+def worst(
+    rows: Sequence[Row], answers: Mapping[int, bytes], accuracy_record: Mapping[str, Any], reference: Arrays, forced: Any
+) -> Accuracy:
     """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
 
     Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
     """
     scores = [
-        accuracy.score(judged["score"], {**answers, **changed}, reference, judged["tolerance"], judged["keys"], forced)
+        accuracy.score(
+            accuracy_record["score"], {**answers, **changed}, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced
+        )
         for changed in variants(tuple(rows))
     ]
     return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))

@@ -13,6 +13,6 @@ def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject)
     if text is None:
         return [fault]
     lines = [line.strip() for line in text.splitlines()]
-    said = any(line.startswith(expected) for line in lines) if expected == verification.FAIL else expected in lines
-    denied = expected == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
-    return [] if said and not denied else [f"{name} does not say {expected!r} alone, which is what the logs show"]
+    agrees = any(line.startswith(expected) for line in lines) if expected == verification.FAIL else expected in lines
+    contradicts = expected == verification.PASS and any(line.startswith(verification.FAIL) for line in lines)
+    return [] if agrees and not contradicts else [f"{name} does not say {expected!r} alone, which is what the logs show"]

@@ -1,114 +1,81 @@
-"""The accuracy test: its log, the log's truncation and hash, and the score, computed again from the whole log and the reference."""
+"""The log of the accuracy test, its truncation and its hash."""
 
 from __future__ import annotations
 
-import fnmatch
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from compliance import logs
-from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
 from compliance.loadgen import counts
 from compliance.loadgen.counts import logged_seed, logged_sets
 from compliance.loadgen.sample_order import misplaced
-from compliance.logs import files, strict_json
+from compliance.logs import files
 from compliance.rules import Rules
-from compliance.scoring import accuracy
 from compliance.subject import Subject
 
 _LOG = "mlperf_log_accuracy.json"
 _CUT = "truncate_accuracy_log.py of mlcommons/inference writes both log and hash"
 _AGAIN = "measure the accuracy again"
 _ASK = "ask the submitter for the whole log, put it in the place of the truncated one and audit again: its size alone will then be wrong"
-_SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
-_REFERENCE = "measure where the reference can be made: see the reason in record.json"
 _HASHED_WHATEVER_IT_HOLDS = 64 << 20
 _FILLS_UP = "MultiStream"
 _HASH = re.compile(r"^hash=(\S*)\s*$", re.MULTILINE)
 
 
 def checks(subject: Subject) -> list[Check]:
-    """The checks of the accuracy test. Without the whole log they judge what truncation left of it, and ask for the rest."""
-    submitted, whole = subject.accuracy.folder / _LOG, whole_log(subject)
-    where = {"file": subject.place.show(submitted)}
-    made = [
-        judge(
-            "accuracy-log-size",
-            _size(submitted, subject.rules),
-            f"at most {subject.rules.truncation.limit_bytes} bytes",
-            fix=_CUT,
-            **where,
-        ),
-        judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix="remove audit.config and measure again"),
+    """The checks that need no whole log of answers."""
+    submitted = subject.accuracy.folder / _LOG
+    most = subject.rules.truncation.limit_bytes
+    size = judge(
+        "accuracy-log-size", _size(submitted, subject.rules), f"at most {most} bytes", file=subject.place.show(submitted), fix=_CUT
+    )
+    fix = "remove audit.config and measure again"
+    return [size, judge("performance-log-of-answers", _no_answers(subject), "empty, as it must be", fix=fix)]
+
+
+def checks_of_whole(subject: Subject, whole: Path, answers: logs.Answers | None, fault: str) -> list[Check]:
+    """The checks of the whole log of answers.
+
+    Args:
+        answers: what it holds; None: `fault` says why it cannot be read.
+    """
+    file, submitted = subject.place.show(whole), subject.place.show(subject.accuracy.folder / _LOG)
+    hashes, good = _hash(subject, whole, answers), "of the whole log; head and tail of the submitted one are its own"
+    samples = f"{len(answers.payloads) if answers else 0} samples, each once"
+    results = [
+        judge("accuracy-hash", hashes, good, file=submitted, fix=_CUT),
+        judge("accuracy-log", _answers(subject, answers, fault), samples, file=file, fix=_AGAIN),
     ]
-    if whole is None:
-        why = "the log is truncated, and the original is not in a submission: ask the submitter for it"
-        text = judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
-        return [
-            *made,
-            *_checks_of_truncated(subject, submitted, why),
-            text if text.verdict == "FAIL" else manual("accuracy-hash", why, fix=_ASK, **where),
-            _score_unverified(subject, why),
-            _tolerance(subject),
-        ]
-    answers, fault = files.attempt(logs.read_accuracy, whole)
-    made.append(
-        judge(
-            "accuracy-hash",
-            _hash(subject, whole, answers),
-            "of the whole log; head and tail of the submitted one are its own",
-            fix=_CUT,
-            **where,
-        )
-    )
-    made.append(
-        judge(
-            "accuracy-log",
-            _answers(subject, answers, fault),
-            f"{len(answers.payloads) if answers else 0} samples, each once",
-            file=subject.place.show(whole),
-            fix=_AGAIN,
-        )
-    )
     if answers is not None:
         order = _order(subject, answers)
-        made.append(judge("accuracy-order", order, "the one that follows from the seeds", file=subject.place.show(whole), fix=_AGAIN))
-    judged = (
-        [Fault("no reference was there to judge its accuracy by", "a reference", "none")]
-        if subject.place.run and subject.no_reference
-        else []
-    )
-    return [
-        *made,
-        _score(subject, answers, fault),
-        _tolerance(subject),
-        judge("accuracy-judged", judged, "against a reference", fix=_REFERENCE),
-    ]
+        results.append(judge("accuracy-order", order, "the one that follows from the seeds", file=file, fix=_AGAIN))
+    return results
 
 
-def _checks_of_truncated(subject: Subject, submitted: Path, why: str) -> list[Check]:
+def checks_of_truncated(subject: Subject, why: str) -> list[Check]:
     """Order and form of a truncated log: the rows that are left still say which samples came first and last.
 
     A fault in them fails. Without one a person must ask for the whole log: `why`.
     """
-    file = subject.place.show(submitted)
+    submitted = subject.accuracy.folder / _LOG
+    file, form = subject.place.show(submitted), judge("accuracy-hash", _hash_form(subject), "", fix=_CUT)
     head, _, tail = (files.attempt(files.whole_bytes, submitted)[0] or b"").partition(subject.rules.truncation.joint.encode())
     rows = logs.read_ends(head, tail, repeats=subject.scenario == _FILLS_UP)
     order = _order(subject, rows)
-    told = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
+    good = f"the {len(rows.seq_ids)} rows left are in the order of the seeds"
     return [
-        judge("accuracy-order", order, told, file=file, fix=_AGAIN)
+        judge("accuracy-order", order, good, file=file, fix=_AGAIN)
         if rows.seq_ids
         else not_applicable("accuracy-order", "a row is longer than what truncation keeps: none is left whole", file=file),
         judge("accuracy-log", rows.problems, "", file=file, fix=_CUT)
         if rows.problems
         else manual("accuracy-log", why, file=file, fix=_ASK),
+        form if form.verdict == "FAIL" else manual("accuracy-hash", why, file=file, fix=_ASK),
     ]
 
 
@@ -160,10 +127,10 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
         return
     read = answers is not None and not _problems(answers, subject)
     of = files.sha256 if read else partial(files.bounded_sha256, most=_HASHED_WHATEVER_IT_HOLDS)
-    stated, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
-    if fault or digest != stated:
+    hash_line, (digest, fault) = _HASH.findall(subject.accuracy_text or "")[0], files.attempt(of, whole)
+    if fault or digest != hash_line:
         file = subject.place.show(subject.accuracy.folder / "accuracy.txt")
-        yield fault or Fault(f"accuracy.txt says {stated}; the whole log has {digest}", str(digest), stated, file)
+        yield fault or Fault(f"accuracy.txt says {hash_line}; the whole log has {digest}", str(digest), hash_line, file)
         return
     content, fault = files.attempt(files.whole_bytes, subject.accuracy.folder / _LOG)
     cut = subject.rules.truncation
@@ -202,8 +169,8 @@ def _order(subject: Subject, rows: logs.Answers) -> Iterator[Fault | str]:
     if not len(seq_ids) or seq_ids.min() < 0 or seq_ids.max() >= count:
         yield f"its sample numbers are not those of {count} samples"
         return
-    equal = detail.get("effective_sample_concatenate_permutation") is True
-    if stray := misplaced(subject.scenario, sets, equal, seed, per_query, seq_ids, indices):
+    settings = counts.issue_settings(detail, subject.scenario, seed)
+    if stray := misplaced(settings, sets, seq_ids=seq_ids, indices=indices):
         at, expected = stray
         text = f"sample number {seq_ids[at]} is of index {indices[at]}; the seed {seed} makes it {expected}"
         yield Fault(text, str(expected), str(indices[at]))
@@ -217,104 +184,3 @@ def _problems(answers: logs.Answers, subject: Subject) -> list[str]:
 def _from_zero(numbers: np.ndarray) -> bool:
     """Whether the numbers are 0, 1, 2, … in any order, each once."""
     return np.array_equal(np.sort(numbers), np.arange(len(numbers)))
-
-
-def _tolerance(subject: Subject) -> Check:
-    """The tolerance that record.json states, against the round's: a record does not choose what it is judged by."""
-    where = {"file": "record.json", "fix": "judge by the tolerance of the model's own file: measure again"}
-    if subject.place.run is None:
-        return not_applicable("tolerance", "a submission without a run directory around it has none", **where)
-    return judge("tolerance", _too_loose(subject), "within the round's limits", **where)
-
-
-def _too_loose(subject: Subject) -> Iterator[Fault]:
-    score, precision, stated = (
-        subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
-    )
-    stated = accuracy.with_current_names(stated) if isinstance(stated, dict) else {}
-    limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
-    if limits is None:
-        yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
-        return
-    for word, sign, bounds in (("at most", 1, limits.at_most), ("at least", -1, limits.at_least)):
-        for name, bound in _limits(bounds, stated):
-            value = stated.get(name)
-            if not isinstance(value, int | float) or not sign * value <= sign * bound:
-                yield mismatch(f"accuracy.tolerance.{name}", value, f"{word} {bound:g}", f"{score} in {precision} may have")
-
-
-def _limits(bounds: Mapping[str, float], stated: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """(name, bound) of each limit that is judged: one with `*` stands for all stated ones of such a name."""
-    for limit, bound in bounds.items():
-        yield from ((name, bound) for name in (fnmatch.filter(stated, limit) if "*" in limit else [limit]))
-
-
-def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
-    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    line = (subject.accuracy_text or "").split("\n", 1)[0]
-    if subject.place.run is None:
-        return _score_unverified(subject, "a submission without a run directory around it holds no reference to score against")
-    if subject.no_reference:
-        return manual("accuracy-score", f"not judged: {subject.recorded('accuracy', 'reason')}", **where)
-    if answers is None:
-        return judge("accuracy-score", [fault], "", **where)
-    reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
-    forced, forced_why = _teacher_forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
-    if reference is None or forced_why:
-        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
-    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced))
-    if score is None:
-        return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
-    return judge(
-        "accuracy-score",
-        [*_score_faults(score, line), *_admitted_failures(subject)],
-        f"{score.metric} {score.value:.5g}, at most {score.threshold:g}",
-        **where,
-    )
-
-
-def _score_unverified(subject: Subject, why: str) -> Check:
-    """The score check where the score cannot be computed again: it fails if accuracy.txt says that it failed, else a person judges."""
-    where = {"file": subject.place.show(subject.accuracy.folder / "accuracy.txt"), "fix": _SCORE}
-    if not any(line.strip("\ufeff\0 \t") and not line.startswith("hash=") for line in (subject.accuracy_text or "").splitlines()):
-        return judge("accuracy-score", ["accuracy.txt holds no score"], "", **where)
-    if refused := list(_admitted_failures(subject)):
-        return judge("accuracy-score", refused, "", **where)
-    return manual("accuracy-score", why, **{**where, "fix": "judge the score that accuracy.txt states by the benchmark's own metric"})
-
-
-def _admitted_failures(subject: Subject) -> Iterator[Fault]:
-    """Every line of accuracy.txt that is JSON and says that it did not pass."""
-    for number, line in enumerate((subject.accuracy_text or "").splitlines(), 1):
-        stated, _ = files.reckon(partial(strict_json.parse, line.strip("\ufeff \t")))
-        if isinstance(stated, dict) and "passed" in stated and stated["passed"] is not True:
-            yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
-
-
-def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
-    """(the teacher-forced logits, why they cannot be read); a model that does not generate has none: (None, "")."""
-    try:
-        path.lstat()
-    except OSError:
-        return None, ""
-    return files.attempt(files.array, path)
-
-
-def _score_again(judged: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None) -> accuracy.Accuracy:
-    """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
-    if not isinstance(judged, dict):
-        raise ValueError("record.json does not say how it is judged")
-    return accuracy.score(judged["score"], answers.payloads, reference, judged["tolerance"], judged["keys"], forced)
-
-
-def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
-    stated, _ = files.attempt(lambda _: strict_json.parse(line), Path("accuracy.txt"))
-    if isinstance(stated, dict) and isinstance(stated.get("detail"), dict):
-        stated["detail"] = accuracy.with_current_names(stated["detail"])
-    if stated != json.loads(score.line()):
-        text = f"accuracy.txt says {line[:120]!r}; the whole log scores {score.line()[:160]}"
-        yield Fault(text, score.line(), line[:200])
-    if not score.passed:
-        limits = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
-        text = f"{score.metric} is {score.value:.5g}, at most {score.threshold:g} passes ({limits})"
-        yield Fault(text, f"at most {score.threshold:g}", f"{score.value:.5g}")

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from compliance.findings.check import Check, Fault, judge, manual, not_applicable, shorten
 from compliance.findings.entries import entry_fault
+from compliance.folders import subfolders
 from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
-from compliance.subject import Subject, folders
+from compliance.subject import Subject
 
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
 # No line of accuracy.txt that states a metric is longer.
@@ -75,8 +76,8 @@ def _late(subject: Subject, row: Benchmark) -> Iterator[Fault]:
     """
     detail, most = subject.performance.detail, row.latency_ns.get(subject.place.scenario)
     asked = "effective_target_latency_ns" if subject.place.scenario == "Server" else "result_99.00_percentile_latency_ns"
-    found = detail.number(asked)  # LoadGen logs a limit of 0 where only tokens have one
-    if most is not None and (found is None or found > most or (found <= 0 and not row.token_latencies)):
+    logged_limit = detail.number(asked)  # LoadGen logs a limit of 0 where only tokens have one
+    if most is not None and (logged_limit is None or logged_limit > most or (logged_limit <= 0 and not row.token_latencies)):
         yield entry_fault(detail, asked, f"at most {most}", f"{subject.official} has")
     keys = {"ttft": "result_first_token_99.00_percentile_latency_ns", "tpot": "result_time_per_output_token_99.00_percentile_ns"}
     for kind, limit in row.token_latency_ns.get(subject.place.scenario, {}).items():
@@ -92,10 +93,10 @@ def accuracy(subject: Subject) -> Iterator[Fault]:
     for metric in dict.fromkeys((*row.accuracy, *row.accuracy_at_most)):
         least, most = row.accuracy.get(metric), row.accuracy_at_most.get(metric)
         expected = " and ".join(f"{word} {limit}" for word, limit in (("at least", least), ("at most", most)) if limit is not None)
-        found = list(_values(subject, metric))
-        if not found and least is not None:
+        values = list(_values(subject, metric))
+        if not values and least is not None:
             yield Fault(f"accuracy.txt has no line of {metric}; {subject.official} wants {expected}", expected, "none", file)
-        for line, text in found:
+        for line, text in values:
             if not (-math.inf if least is None else least) <= _number(text) <= (math.inf if most is None else most):
                 yield Fault(f"{metric} is {text[:40]}; {subject.official} wants {expected}", expected, text[:40], file, line)
 
@@ -110,11 +111,11 @@ def _impossible(subject: Subject) -> Iterator[Fault]:
         most = subject.rules.accuracy_most.get(metric, math.inf)
         pattern = _NUMBER.sub(lambda _: _ANY_NUMBER, subject.rules.accuracy_patterns[metric])
         for line, text, whole in _matches(subject.accuracy_text, pattern):
-            value, odd = _number(text), _NOT_FINITE.search(whole)
-            if odd or not 0 <= value <= most or math.isinf(value):
+            value, match = _number(text), _NOT_FINITE.search(whole)
+            if match or not 0 <= value <= most or math.isinf(value):
                 expected = f"a number from 0{'' if math.isinf(most) else f' to {most:g}'}"
-                found = odd[0] if odd else text[:40]
-                yield Fault(f"{metric}: accuracy.txt says {found}; it can only be {expected}", expected, found, file, line)
+                excerpt = match[0] if match else text[:40]
+                yield Fault(f"{metric}: accuracy.txt says {excerpt}; it can only be {expected}", expected, excerpt, file, line)
 
 
 def _number(text: str) -> float:
@@ -138,12 +139,12 @@ def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
     """
     row = subject.rules.benchmarks.get(subject.official or "")
     for metric in row.accuracy if row else ():
-        found = [[_number(value) for _, value, _ in _matches(text, subject.rules.accuracy_patterns[metric])] for text in texts]
+        numbers = [[_number(value) for _, value, _ in _matches(text, subject.rules.accuracy_patterns[metric])] for text in texts]
         allowed = row.accuracy_delta_percent.get(metric, 0.1 if "99.9" in str(subject.official) else 1.0) if row else 0.0
-        if not all(found):
+        if not all(numbers):
             yield f"baseline_accuracy.txt or compliance_accuracy.txt has no line of {metric}"
-        elif not (found[0][-1] > 0 and found[1][-1] > 0 and abs(1 - found[0][-1] / found[1][-1]) * 100 <= allowed):
-            first, second = found[0][-1], found[1][-1]
+        elif not (numbers[0][-1] > 0 and numbers[1][-1] > 0 and abs(1 - numbers[0][-1] / numbers[1][-1]) * 100 <= allowed):
+            first, second = numbers[0][-1], numbers[1][-1]
             yield f"{metric} is {first:g} in baseline_accuracy.txt, {second:g} in compliance_accuracy.txt; they may differ by {allowed:g} %"
 
 
@@ -157,15 +158,15 @@ def _matches(text: str | None, pattern: str) -> Iterator[tuple[int, str, str]]:
 
 def _unsuited(subject: Subject) -> Iterator[Fault]:
     """The benchmark does not belong to the suite that the system description names."""
-    row, stated = subject.rules.benchmarks.get(subject.official or ""), (subject.system or {}).get("system_type")
+    row, system_type = subject.rules.benchmarks.get(subject.official or ""), (subject.system or {}).get("system_type")
     if row and _suite(subject) not in row.required:
         named = ", ".join(row.required)
-        yield Fault(f"{subject.official} is no benchmark of the suite {stated!r} of this system: {named}", named, str(stated))
+        yield Fault(f"{subject.official} is no benchmark of the suite {system_type!r} of this system: {named}", named, str(system_type))
 
 
 def _suite(subject: Subject) -> str:
-    stated = (subject.system or {}).get("system_type")
-    return _SUITES.get(stated, "") if isinstance(stated, str) else ""
+    system_type = (subject.system or {}).get("system_type")
+    return _SUITES.get(system_type, "") if isinstance(system_type, str) else ""
 
 
 def _scenarios(subject: Subject) -> Iterator[Fault]:
@@ -175,16 +176,16 @@ def _scenarios(subject: Subject) -> Iterator[Fault]:
     if faults := list(_unsuited(subject)):
         yield from faults
         return
-    row, suite, stated = subject.rules.benchmarks[subject.official or ""], _suite(subject), (subject.system or {}).get("system_type")
-    there = {folder.name.lower() for folder in folders(subject.place.folder.parent)}
+    row, suite, system_type = subject.rules.benchmarks[subject.official or ""], _suite(subject), (subject.system or {}).get("system_type")
+    there = {folder.name.lower() for folder in subfolders(subject.place.folder.parent)}
     required, optional = row.required[suite], row.optional.get(suite, ())
     for name in required:
         if name.lower() not in there:
-            yield Fault(f"{name} is missing; {subject.official} asks for it of a system of the suite {stated}", name, "missing")
+            yield Fault(f"{name} is missing; {subject.official} asks for it of a system of the suite {system_type}", name, "missing")
     if subject.place.scenario not in (*required, *optional):
         allowed = ", ".join((*required, *optional))
         yield Fault(
-            f"{subject.place.scenario} is no scenario of {subject.official} for the suite {stated}: {allowed}",
+            f"{subject.place.scenario} is no scenario of {subject.official} for the suite {system_type}: {allowed}",
             allowed,
             subject.place.scenario,
         )
@@ -220,7 +221,7 @@ def _ineligible(subject: Subject) -> Iterator[str]:
         yield "its inputs are synthetic"
     if subject.recorded("digests", "weights_source") == "seeded" or subject.recorded("cell", "weights") == "seeded":
         yield "its weights are random"
-    if (size := subject.recorded("cell", "size")) and size not in ("full", "own"):
+    if (size := subject.recorded("cell", "size")) and size not in ("full", "user", "own"):  # own: a user's weights, in older records
         yield f"the model is the {shorten(size)} one"
     if subject.recorded("cell", "sut") == "mock":
         yield "the SUT is a mock"

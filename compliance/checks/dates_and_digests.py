@@ -24,10 +24,10 @@ _LARGEST_LOG, _LARGEST_REFERENCE = 256 << 20, 8 << 30
 def dates(subject: Subject, now: datetime | None = None) -> Check:
     """The check of dates: after LoadGen was built, before `now`, in one session and not at the same time."""
     now = now or datetime.now(UTC)
-    tested = [test.detail.get("test_datetime") for test in subject.tests]
-    made = partial(judge, "dates", good=f"{tested[0]}, {tested[1]}", fix=fixes.BOTH)
+    test_times = [test.detail.get("test_datetime") for test in subject.tests]
+    judge_dates = partial(judge, "dates", good=f"{test_times[0]}, {test_times[1]}", fix=fixes.BOTH)
     doubts, unchanged = [*_apart(subject), *_overlap(subject)], "nothing was changed between the tests"
-    return fail_or_manual(made, _dates(subject, now), doubts, unchanged, of_a_run=subject.place.run is not None)
+    return fail_or_manual(judge_dates, _dates(subject, now), doubts, unchanged, of_a_run=subject.place.run is not None)
 
 
 def digests(subject: Subject) -> list[Check]:
@@ -50,14 +50,14 @@ def digests(subject: Subject) -> list[Check]:
 def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
     for test in (*subject.tests, *(test for test in subject.compliance.values() if test.detail.values)):
         file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("test_datetime")
-        built, at = log_date(test.detail.get("loadgen_build_date_utc")), log_date(test.detail.get("test_datetime"))
-        if built is None or at is None:
+        build_time, at = log_date(test.detail.get("loadgen_build_date_utc")), log_date(test.detail.get("test_datetime"))
+        if build_time is None or at is None:
             yield Fault(f"{test.name}: loadgen_build_date_utc or test_datetime is missing or no date", file=file, line=line)
             continue
         began = power_date(test.detail.get("power_begin"))
         when_utc = began.replace(tzinfo=UTC) if began else at  # test_datetime is local time marked as UTC (CurrentDateTimeISO8601)
-        if not built <= when_utc <= now + timedelta(hours=1):
-            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, built, now))
+        if not build_time <= when_utc <= now + timedelta(hours=1):
+            when, first, last = (f"{date:%Y-%m-%d %H:%M}" for date in (when_utc, build_time, now))
             text = f"{test.name}: tested at {when}, LoadGen built {first}, now {last}"
             yield Fault(text, f"{first} to {last}", when, file, line)
         yield from (replace(fault, file=file) for fault in _power_dates(test, at))
@@ -103,10 +103,10 @@ def _overlap(subject: Subject) -> Iterator[Fault]:
 
 def _apart(subject: Subject) -> Iterator[Fault]:
     """Tests so far apart that the system may be another one by then."""
-    tested = [at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))]
+    test_times = [at for test in subject.tests if (at := log_date(test.detail.get("test_datetime")))]
     most = subject.rules.dates.session_days
-    if len(tested) == 2 and abs(tested[0] - tested[1]) > timedelta(days=most):
-        apart = abs(tested[0] - tested[1]).days
+    if len(test_times) == 2 and abs(test_times[0] - test_times[1]) > timedelta(days=most):
+        apart = abs(test_times[0] - test_times[1]).days
         yield Fault(f"the two tests are {apart} days apart; at most {most} make one session", f"at most {most} days", f"{apart} days")
 
 
@@ -119,33 +119,38 @@ def _digests(subject: Subject) -> Check:
         for name in ("weights", "inputs")
         if not files.is_sha256(subject.recorded("digests", name))
     ]
-    stated = subject.recorded("digests", "reference")
+    recorded_digest = subject.recorded("digests", "reference")
     if subject.no_reference:
         return (
             judge("digests", faults, "", **where)
             if faults
             else manual("digests", f"there is no reference to compare with: {subject.recorded('accuracy', 'reason')}", **where)
         )
-    found, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), subject.place.run / "reference.npz")
-    if fault or found != stated:
-        faults.append(fault or Fault(f"reference.npz has sha256 {found}; record.json says {shorten(stated)}", shorten(stated), str(found)))
+    digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), subject.place.run / "reference.npz")
+    if fault or digest != recorded_digest:
+        faults.append(
+            fault
+            or Fault(
+                f"reference.npz has sha256 {digest}; record.json says {shorten(recorded_digest)}", shorten(recorded_digest), str(digest)
+            )
+        )
     return judge("digests", faults, "reference.npz is the recorded one; weights and inputs are stated", **where)
 
 
 def _trace(subject: Subject) -> Check:
     """The trace must be the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
-    stated = subject.recorded("digests", "trace")
+    recorded_digest = subject.recorded("digests", "trace")
     plan = (subject.performance.outcome or {}).get("plan")
-    planned = plan.get("trace") if isinstance(plan, dict) else plan
-    if not planned and stated is None and subject.trace is None and subject.trace_file not in subject.faults:
+    trace_plan = plan.get("trace") if isinstance(plan, dict) else plan
+    if not trace_plan and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
         if fault := _small_trace(subject):
             return judge("trace", [fault], "", **where)
         return not_applicable("trace", "none was written: it would have been too large", **where)
     if subject.trace is None:
         return judge("trace", [subject.faults.get(subject.trace_file, f"{subject.trace_file} is missing or empty")], "", **where)
-    text = f"its content has sha256 {subject.trace.sha256}; record.json says {shorten(stated)}"
-    faults = [] if subject.trace.sha256 == stated else [Fault(text, shorten(stated), subject.trace.sha256)]
+    text = f"its content has sha256 {subject.trace.sha256}; record.json says {shorten(recorded_digest)}"
+    faults = [] if subject.trace.sha256 == recorded_digest else [Fault(text, shorten(recorded_digest), subject.trace.sha256)]
     return judge("trace", faults, f"the recorded one, {len(subject.trace.sequence)} samples", **where)
 
 
@@ -175,8 +180,8 @@ def _small_trace(subject: Subject) -> Fault | None:
     return Fault(f"{text}it is left out where it would have more than {most / 1e6:.0f} MB", "a trace", "none")
 
 
-def _no_sha256(name: str, found: str) -> Fault:
-    return Fault(f"digests.{name} is {found}; a sha256 belongs there", "a sha256", found, "record.json")
+def _no_sha256(name: str, value: str) -> Fault:
+    return Fault(f"digests.{name} is {value}; a sha256 belongs there", "a sha256", value, "record.json")
 
 
 def _raw_logs(subject: Subject) -> Iterator[Fault | str]:

@@ -84,8 +84,8 @@ def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault 
     """The measured time, where it is certainly shorter than the round asks. Six digits may not tell; then LoadGen's own word counts."""
     passed_ns, least_s = last_issue_ns(detail, scenario), _least_s(rules, scenario)
     if passed_ns is None or passed_ns[1] / 1e9 < least_s:
-        found = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
-        yield Fault(f"{found}; the round asks for {least_s:g} s", f"at least {least_s:g} s", found)
+        passed_text = "unknown" if passed_ns is None else f"{passed_ns[1] / 1e9:.3f} s"
+        yield Fault(f"{passed_text}; the round asks for {least_s:g} s", f"at least {least_s:g} s", passed_text)
 
 
 def _least_s(rules: Rules, scenario: str) -> float:

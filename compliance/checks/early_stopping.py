@@ -43,7 +43,7 @@ def _faults(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str
         yield f"result_query_count or {name} is missing"
         return
     for percentile, key in estimates(scenario, rules):
-        yield from _estimate(detail, scenario, name, percentile, key, rules)
+        yield from _estimate(detail, scenario, rules, name=name, percentile=percentile, key=key)
 
 
 def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
@@ -52,29 +52,29 @@ def _server(detail: Detail, rules: Rules) -> Iterator[Fault | str]:
     if queries is None or not 0 < queries <= MOST_QUERIES:
         yield not_a_number(detail, "result_query_count")
         return
-    said = []
+    successes = []
     for latency in reversed(limited(detail)):
         text, over = str(detail.get(latency.result)), latency_limits.over(detail, latency)
-        if text == "" and False in said:
+        if text == "" and False in successes:
             continue
-        said.append(text.startswith(" * Run successful."))
+        successes.append(text.startswith(" * Run successful."))
         if over is None:
             yield f"a {latency.name} or its limit is missing"
             continue
         successful = limit_held(int(queries), over, percentile, rules)
-        if successful is not None and successful is not said[-1]:
+        if successful is not None and successful is not successes[-1]:
             expected = "Run successful." if successful else "Run unsuccessful."
             yield Fault(f"{latency.result} does not say `{expected}`", expected, shorten(text), line=detail.line(latency.result))
-        elif not said[-1] and over[0] == over[1]:
+        elif not successes[-1] and over[0] == over[1]:
             more = lacking(int(queries), over[0], percentile, rules)
             for words in (f"Processed {int(queries)} queries.", f"at least {more} more queries"):
                 if words not in text:
                     yield Fault(f"{latency.result} does not say `{words}`", words, shorten(text), line=detail.line(latency.result))
-    if detail.get("early_stopping_met") is not all(said):
-        yield entry_fault(detail, "early_stopping_met", all(said), "what it says of itself makes it")
+    if detail.get("early_stopping_met") is not all(successes):
+        yield entry_fault(detail, "early_stopping_met", all(successes), "what it says of itself makes it")
 
 
-def _estimate(detail: Detail, scenario: str, name: str, percentile: float, key: str, rules: Rules) -> Iterator[Fault | str]:
+def _estimate(detail: Detail, scenario: str, rules: Rules, *, name: str, percentile: float, key: str) -> Iterator[Fault | str]:
     text = str(detail.get(name))
     queries, estimate = int(detail.number("result_query_count") or 0), detail.number(key)
     if estimate is None:
@@ -86,10 +86,10 @@ def _estimate(detail: Detail, scenario: str, name: str, percentile: float, key: 
             text = f"{queries} queries are too few for an estimate of the {percentile:g}th percentile, and there is one: {estimate}"
             yield Fault(text, "0", str(estimate), line=detail.line(key))
         return
-    said = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
+    phrases = [f"{percentile:.1f}th percentile estimate: {int(estimate)}"]
     if key == estimates(scenario, rules)[0][1]:
-        said += [f"({queries})", f"Would discard {left_out} highest"]
-    for words in said:
+        phrases += [f"({queries})", f"Would discard {left_out} highest"]
+    for words in phrases:
         if words not in text:
             yield Fault(f"{name} does not say `{words}`", words, shorten(text), line=detail.line(name))
     latency = QUERIES if scenario == "MultiStream" else limited(detail)[0]

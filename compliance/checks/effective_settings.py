@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from compliance.findings import fixes
 from compliance.findings.check import Check, Fault, judge, shorten
@@ -73,33 +73,34 @@ def _follow(detail: Detail, scenario: str, percentile: float) -> Faults:
         "target_latency_percentile": percentile,
     }
     for key, value in fixed.items():
-        found = detail.number(f"effective_{key}")
-        if found is None or value is None or not close(found, value, DIGITS):
+        effective = detail.number(f"effective_{key}")
+        if effective is None or value is None or not close(effective, value, DIGITS):
             yield entry_fault(detail, f"effective_{key}", value if value is None else f"{value:g}", f"{scenario} has")
     yield from _BY_SCENARIO[scenario](detail)
 
 
-def _numbers(detail: Detail, *keys: str) -> tuple[float, ...] | None:
-    found = [detail.number(key) for key in keys]
-    return None if None in found else tuple(v for v in found if v is not None)
+def _numbers(detail: Detail, keys: Sequence[str]) -> tuple[float, ...] | None:
+    values = [detail.number(key) for key in keys]
+    return None if None in values else tuple(v for v in values if v is not None)
+
+
+_COUNTS = (
+    "requested_min_duration_ms",
+    "requested_min_query_count",
+    "effective_target_qps",
+    "effective_samples_per_query",
+    "effective_min_query_count",
+    "effective_min_sample_count",
+)
 
 
 def _offline(detail: Detail) -> Faults:
     """Offline has one query of max(min_query_count, 1.1 × min_duration × target_qps) samples."""
-    found = _numbers(
-        detail,
-        "requested_offline_expected_qps",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-    )
-    if found is None:
+    values = _numbers(detail, ("requested_offline_expected_qps", *_COUNTS))
+    if values is None:
         yield "a setting of Offline is missing"
         return
-    rate, duration_ms, least, target, samples, queries, least_samples = found
+    rate, duration_ms, least, target, samples, queries, least_samples = values
     expected = max(least, int(1.1 * duration_ms / 1e3 * rate))
     if abs(samples - expected) > 1 + DIGITS * expected or not close(rate, target, DIGITS):
         text = f"effective_samples_per_query is {samples} at effective_target_qps {target}; those requested make {expected} at {rate}"
@@ -111,61 +112,53 @@ def _offline(detail: Detail) -> Faults:
 
 def _single_stream(detail: Detail) -> Faults:
     """SingleStream. With equal issue the minimum count is that of the generated queries, rounded up to whole sets, and one set more."""
-    found = _stream(detail, "single_stream", "SingleStream")
+    settings = _stream(detail, "single_stream", "SingleStream")
     whole = detail.number("effective_performance_sample_count")
-    if isinstance(found, str) or whole is None:
-        yield found if isinstance(found, str) else "a setting of SingleStream is missing"
+    if isinstance(settings, str) or whole is None:
+        yield settings if isinstance(settings, str) else "a setting of SingleStream is missing"
         return
-    yield from _rate(detail, found, "single_stream")
-    least, slack = found["requested_min_query_count"], 0.0
+    yield from _rate(detail, settings, "single_stream")
+    least, slack = settings["requested_min_query_count"], 0.0
     if detail.get("effective_sample_concatenate_permutation") and whole > 0:
-        prepared = 2 * found["requested_min_duration_ms"] * 1e6 / found["requested_single_stream_expected_latency_ns"]
+        prepared = 2 * settings["requested_min_duration_ms"] * 1e6 / settings["requested_single_stream_expected_latency_ns"]
         least, slack = (max(least, prepared) // whole + 1) * whole, whole
-    yield from _counts(detail, found, least, 1, slack)
+    yield from _counts(detail, settings, least, 1, slack)
 
 
 def _multi_stream(detail: Detail) -> Faults:
     """MultiStream, where equal issue changes no setting."""
-    found, per_query = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
-    if isinstance(found, str) or per_query is None:
-        yield found if isinstance(found, str) else "a setting of MultiStream is missing"
+    settings, per_query = _stream(detail, "multi_stream", "MultiStream"), detail.number("requested_multi_stream_samples_per_query")
+    if isinstance(settings, str) or per_query is None:
+        yield settings if isinstance(settings, str) else "a setting of MultiStream is missing"
         return
-    yield from _rate(detail, found, "multi_stream")
-    yield from _counts(detail, found, found["requested_min_query_count"], per_query)
+    yield from _rate(detail, settings, "multi_stream")
+    yield from _counts(detail, settings, settings["requested_min_query_count"], per_query)
 
 
 def _server(detail: Detail) -> Faults:
     """Server: the rate is the requested one, and a query has one sample."""
     keys = ("effective_samples_per_query", "effective_min_query_count", "effective_min_sample_count", "requested_min_query_count")
     rates = ("requested_server_target_qps", "effective_target_qps")
-    values = _numbers(detail, *keys, *rates)
+    values = _numbers(detail, (*keys, *rates))
     if values is None:
         yield "a setting of Server is missing"
         return
-    found = dict(zip((*keys, *rates), values, strict=True))
-    if found["effective_target_qps"] != found["requested_server_target_qps"] or found["effective_target_qps"] <= 0:
-        yield entry_fault(detail, "effective_target_qps", f"{found['requested_server_target_qps']:.6g}", "requested is")
+    settings = dict(zip((*keys, *rates), values, strict=True))
+    if settings["effective_target_qps"] != settings["requested_server_target_qps"] or settings["effective_target_qps"] <= 0:
+        yield entry_fault(detail, "effective_target_qps", f"{settings['requested_server_target_qps']:.6g}", "requested is")
     yield from _percentile(detail, "server")
-    yield from _counts(detail, found, found["requested_min_query_count"], 1)
+    yield from _counts(detail, settings, settings["requested_min_query_count"], 1)
 
 
 def _stream(detail: Detail, name: str, scenario: str) -> dict[str, float] | str:
-    keys = (
-        f"requested_{name}_expected_latency_ns",
-        "requested_min_duration_ms",
-        "requested_min_query_count",
-        "effective_target_qps",
-        "effective_samples_per_query",
-        "effective_min_query_count",
-        "effective_min_sample_count",
-    )
-    values = _numbers(detail, *keys)
+    keys = (f"requested_{name}_expected_latency_ns", *_COUNTS)
+    values = _numbers(detail, keys)
     return f"a setting of {scenario} is missing" if values is None or values[0] <= 0 else dict(zip(keys, values, strict=True))
 
 
-def _rate(detail: Detail, found: Mapping[str, float], name: str) -> Faults:
-    rate = 1e9 / found[f"requested_{name}_expected_latency_ns"]
-    if not close(found["effective_target_qps"], rate, 2 * DIGITS):
+def _rate(detail: Detail, settings: Mapping[str, float], name: str) -> Faults:
+    rate = 1e9 / settings[f"requested_{name}_expected_latency_ns"]
+    if not close(settings["effective_target_qps"], rate, 2 * DIGITS):
         yield entry_fault(detail, "effective_target_qps", f"{rate:.6g}", "the expected latency makes")
     yield from _percentile(detail, name)
 
@@ -177,9 +170,9 @@ def _percentile(detail: Detail, name: str) -> Faults:
         yield Fault(text, str(requested), str(effective), line=detail.line("effective_target_latency_percentile"))
 
 
-def _counts(detail: Detail, found: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
+def _counts(detail: Detail, settings: Mapping[str, float], least: float, each: float, slack: float = 0) -> Faults:
     """The counts, unless they are `least` queries of `each` samples; `slack`: by how many queries they may differ."""
-    queries, samples, least_samples = (found[f"effective_{key}"] for key in ("min_query_count", "samples_per_query", "min_sample_count"))
+    queries, samples, least_samples = (settings[f"effective_{key}"] for key in ("min_query_count", "samples_per_query", "min_sample_count"))
     if abs(queries - least) > slack or samples != each or least_samples != queries * each:
         text = (
             f"effective_min_query_count is {queries} of {samples} sample(s) and effective_min_sample_count {least_samples}; "

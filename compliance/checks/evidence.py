@@ -28,10 +28,10 @@ def checks(subject: Subject) -> list[Check]:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
     after = (subject.performance.outcome or {}).get("evidence_after")
     after_test = after if isinstance(after, dict) else {}
-    made = []
+    results = []
     for test in subject.tests:
         file = f"raw/{test.name}/outcome.json"
-        made.append(
+        results.append(
             judge(
                 f"{test.name}-evidence",
                 _graphs(test, subject),
@@ -40,7 +40,7 @@ def checks(subject: Subject) -> list[Check]:
                 fix=_FIX,
             )
         )
-        made.append(
+        results.append(
             judge(
                 f"{test.name}-precision",
                 _precision(test, subject),
@@ -49,11 +49,11 @@ def checks(subject: Subject) -> list[Check]:
                 fix=_FIX,
             )
         )
-    return made
+    return results
 
 
-def _share_text(seen: Mapping[str, Any]) -> str:
-    share = seen.get("compiled_share")
+def _share_text(evidence: Mapping[str, Any]) -> str:
+    share = evidence.get("compiled_share")
     return f", {share:.0%} of the forward passes compiled" if isinstance(share, (int, float)) and share else ""
 
 
@@ -65,8 +65,8 @@ def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str,
 def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     evidence, rule = _before_and_after(test), subject.rules.evidence.get(str(subject.recorded("execution")))
     if rule is None:
-        execution, known = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
-        yield Fault(f"the round has no rule for the execution {execution}; it has {known}", f"one of {known}", execution)
+        execution, executions = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
+        yield Fault(f"the round has no rule for the execution {execution}; it has {executions}", f"one of {executions}", execution)
         return
     if evidence is None:
         yield "the worker left none, neither from before nor from after the test"

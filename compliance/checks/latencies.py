@@ -141,9 +141,9 @@ def _single_stream(detail: Detail) -> Iterator[Fault | str]:
     # All queries but the last are answered between the first issue and the last. The last one may be the shortest.
     most = (1 + _IDLE) * (count * mean - shortest) / (count - 1) + _IDLE_NS if mean and count > 1 else math.inf
     if whole and mean and whole > 0 and 1e9 / whole > most:
-        found, line = f"{1e9 / whole / 1e6:.4g} ms", detail.line("result_qps_with_loadgen_overhead")
-        text = f"a query comes every {found} and takes {mean / 1e6:.4g} ms on average; the next follows at once"
-        yield Fault(text, f"at most {most / 1e6:.4g} ms", found, line=line)
+        period, line = f"{1e9 / whole / 1e6:.4g} ms", detail.line("result_qps_with_loadgen_overhead")
+        text = f"a query comes every {period} and takes {mean / 1e6:.4g} ms on average; the next follows at once"
+        yield Fault(text, f"at most {most / 1e6:.4g} ms", period, line=line)
     # The mean is logged in whole nanoseconds. Short latencies show the rounding.
     if mean and detail.number(key) is not None and not close(detail.number(key) or 0, 1e9 / mean, DIGITS + 1 / mean):
         yield entry_fault(detail, key, f"{1e9 / mean:.6g}", "counts and latencies give")
@@ -179,8 +179,8 @@ def _server(detail: Detail) -> Iterator[Fault | str]:
     limit = detail.number("effective_target_latency_ns")
     if limit is not None:
         low, high = over_by_percentiles(detail, SAMPLES, int(queries), limit)
-        found = detail.get("result_overlatency_query_count")
-        if type(found) is not int or not low <= found <= high:
+        count = detail.get("result_overlatency_query_count")
+        if type(count) is not int or not low <= count <= high:
             expected = f"{low} to {high}" if low < high else str(low)
             yield entry_fault(detail, "result_overlatency_query_count", expected, "the percentiles make it")
     if counts.has_token_latencies(detail):

@@ -8,10 +8,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from compliance.findings.check import Check, Fault, judge, shorten
+from compliance.folders import ResultFolder, measurements_file, subfolders
 from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.rules import Rules
-from compliance.subject import LoadGenRun, ResultFolder, Subject, folders, measurements_file
+from compliance.subject import LoadGenRun, Subject
 
 _ADD = "add what is missing: a run directory has the logs and user.conf in raw/; the rest is written when it is measured again"
 _RESTORE = "put the log there as LoadGen wrote it, or measure again"
@@ -23,7 +24,7 @@ _LABEL = re.compile(
 
 def checks(subject: Subject) -> list[Check]:
     """The checks of one result folder's files and of its logs' wholeness."""
-    made = [
+    results = [
         judge("files-complete", _missing(subject), "all there, none empty", file=subject.place.name, fix=_ADD),
         judge(
             "no-other-files",
@@ -33,7 +34,7 @@ def checks(subject: Subject) -> list[Check]:
             fix="remove them: a submission holds nothing else",
         ),
     ]
-    return [*made, *(check for test in subject.tests for check in of_test(test, subject))]
+    return [*results, *(check for test in subject.tests for check in of_test(test, subject))]
 
 
 def of_test(test: LoadGenRun, subject: Subject) -> list[Check]:
@@ -125,24 +126,24 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     kind = "tokens" if counts.has_token_latencies(test.detail) else "plain"
     parts = ("common", test.name, subject.scenario, f"{test.name}-{subject.scenario}", f"{test.name}-{subject.scenario}-{kind}")
     expected = [key for part in parts for key in keys.get(part, ())]
-    if lacking := [key for key in expected if key not in test.detail.values]:
-        yield f"{len(lacking)} of {len(expected)} keys are missing: {', '.join(lacking[:5])}"
+    if missing_keys := [key for key in expected if key not in test.detail.values]:
+        yield f"{len(missing_keys)} of {len(expected)} keys are missing: {', '.join(missing_keys[:5])}"
     # Once all is written, a warning may follow about a buffer that grew (logging.cc, CollectTlsLoggerStats).
-    written = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
-    last = max((line for lines in written for line in lines), key=lambda line: line.number, default=None)
+    entries = (lines for key, lines in test.detail.occurrences.items() if key != "warning_generic_message")
+    last = max((line for lines in entries for line in lines), key=lambda line: line.number, default=None)
     others = {other.metric.key for other in subject.rules.scenarios.values()} - set(expected)
     if test.name == "performance" and (strange := sorted(others & set(test.detail.values))):
         yield f"{strange[0]} is a figure of another scenario than {subject.scenario}"
-    if test.name == "accuracy" and (told := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
-        yield f"it reports {len(told)} results, {shorten(told[0])} among them; the log of an accuracy run holds none"
+    if test.name == "accuracy" and (result_keys := [key for key in test.detail.values if key.startswith(("result_", "early_stopping"))]):
+        yield f"it reports {len(result_keys)} results, {shorten(result_keys[0])} among them; the log of an accuracy run holds none"
     if test.name == "performance" and last and last.key != "num_errors":
         yield Fault(f"it ends with {shorten(last.key)}; LoadGen ends with num_errors", "num_errors", shorten(last.key), line=last.number)
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     """Where the summary contradicts the detail log. An accuracy test's summary says only whether there were errors."""
-    if odd := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
-        yield f"it says {shorten(odd)!r}"
+    if error_line := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
+        yield f"it says {shorten(error_line)!r}"
     if test.name == "accuracy":
         if "Result is" in test.summary.values:
             yield "it reports a result; the summary of an accuracy run does not"
@@ -152,8 +153,13 @@ def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]
         if label not in values and key in test.detail.occurrences and _always(label, key):
             yield f"{label!r} is missing"
         elif label in values and not _same(values[label], test.detail.get(key)):
-            stated, logged = shorten(values[label]), shorten(test.detail.get(key))
-            yield Fault(f"{label!r} is {stated}; the detail log's {key} is {logged}", logged, stated, line=test.summary.lines.get(label))
+            summary_value, logged = shorten(values[label]), shorten(test.detail.get(key))
+            yield Fault(
+                f"{label!r} is {summary_value}; the detail log's {key} is {logged}",
+                logged,
+                summary_value,
+                line=test.summary.lines.get(label),
+            )
 
 
 def _always(label: str, key: str) -> bool:
@@ -184,16 +190,16 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
     if walk.problem:
         yield walk.problem
     for path in walk.entries:
-        named, file = path.relative_to(base).as_posix(), place.show(path)
+        relative, file = path.relative_to(base).as_posix(), place.show(path)
         if path.is_symlink():
-            yield Fault(f"{named} is a link", file=file)
+            yield Fault(f"{relative} is a link", file=file)
             continue
         oddity, fault = files.attempt(lambda p: _oddity(p, rules.layout.largest_file_bytes), path)
         if oddity or fault:
-            yield Fault(f"{named} {oddity}" if oddity else fault, file=file)
+            yield Fault(f"{relative} {oddity}" if oddity else fault, file=file)
         elif path.parent == base and path.is_dir() and path.name not in rules.layout.submitter_folders:
-            yield Fault(f"{named} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
-    results = {system.name for system in folders(base / "results")}
+            yield Fault(f"{relative} is none of {', '.join(rules.layout.submitter_folders)}", file=file)
+    results = {system.name for system in subfolders(base / "results")}
     for description in base.glob("systems/*.json"):
         if description.stem not in results:
             yield Fault(f"systems/{description.name} is of a system without results", file=place.show(description))
@@ -202,17 +208,17 @@ def _odd(place: ResultFolder, rules: Rules) -> Iterator[Fault | str]:
 def _beside(place: ResultFolder, rules: Rules, every: Sequence[ResultFolder]) -> Iterator[Fault | str]:
     """Files in a submitter's folder that no part of the audit looks at."""
     layout, base = rules.layout, place.submitter_folder
-    known = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
-    around = {parent for folder in known for parent in folder.parents}
+    result_folders = {folder for each in every for folder in (each.folder, each.measurements, each.compliance)}
+    around = {parent for folder in result_folders for parent in folder.parents}
     for path in files.listed(base):
         if not path.is_dir() and not _fits((*layout.submitter_files, *layout.documents), path.name):
             yield Fault(f"{path.name} does not belong into a submitter's folder", file=place.show(path))
     for path in files.listed(base / "systems"):
         if not _fits((*layout.system_files, *layout.documents), path.name) or not path.is_file():
             yield Fault(f"systems/{path.name} is no system description", file=place.show(path))
-    for tree in sorted({folder.relative_to(base).parts[0] for folder in known}):
+    for tree in sorted({folder.relative_to(base).parts[0] for folder in result_folders}):
         for path in files.under(base / tree):
-            if not known & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
+            if not result_folders & {path, *path.parents} and path not in around and not _fits(layout.documents, path.name):
                 yield Fault(f"{path.relative_to(base).as_posix()} is of no scenario", file=place.show(path))
 
 

@@ -27,7 +27,7 @@ def checks(subject: Subject) -> list[Check]:
 
 def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
     """A run directory must have the wheel's commit and files. A bare submission may have those of another tag, which a person compares."""
-    made = partial(
+    judge_build = partial(
         judge,
         f"{test.name}-loadgen",
         good=f"unmodified {test.detail.get('loadgen_version')}",
@@ -36,7 +36,7 @@ def _loadgen(test: LoadGenRun, subject: Subject) -> Check:
     )
     tagged = "commit and files, which are not the wheel's, are those of a tag of mlcommons/inference: compare with the tag"
     return fail_or_manual(
-        made, _altered(test, subject.rules), _other_revision(test, subject.rules), tagged, of_a_run=subject.place.run is not None
+        judge_build, _altered(test, subject.rules), _other_revision(test, subject.rules), tagged, of_a_run=subject.place.run is not None
     )
 
 
@@ -73,8 +73,8 @@ def _other_revision(test: LoadGenRun, rules: Rules) -> Iterator[Fault]:
     yield from (_sha1(test, version, path, official_hashes) for path in paths if hashes.get(path) != official_hashes.get(path))
 
 
-def _sha1(test: LoadGenRun, version: str, path: str, known: Mapping[str, str]) -> Fault:
-    mine, official = shorten(test.detail.get("loadgen_file_sha1").get(path)), str(known.get(path))
+def _sha1(test: LoadGenRun, version: str, path: str, digests: Mapping[str, str]) -> Fault:
+    mine, official = shorten(test.detail.get("loadgen_file_sha1").get(path)), str(digests.get(path))
     text = f"{shorten(path)} has sha1 {mine}; the official {version} has {official}"
     return Fault(text, official, mine, line=test.detail.line("loadgen_file_sha1"))
 

@@ -12,8 +12,9 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 
 from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.folders import measurements_file
 from compliance.logs import files
-from compliance.subject import Subject, measurements_file
+from compliance.subject import Subject
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"
@@ -30,7 +31,7 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of all documents, by their JSON Schemas and by what a schema cannot say."""
     layout, place = subject.rules.layout, subject.place
     system = place.show(place.submitter_folder / layout.system.format(system=place.system))
-    measured = place.show(measurements_file(place, subject.rules))
+    measurements = place.show(measurements_file(place, subject.rules))
     mapping = place.show(place.submitter_folder / layout.model_mapping)
     return [
         judge(
@@ -42,12 +43,12 @@ def checks(subject: Subject) -> list[Check]:
         ),
         judge(
             "measurements-json",
-            _schema(subject, subject.measurements, "measurements", measured),
+            _schema(subject, subject.measurements, "measurements", measurements),
             "all five fields",
-            file=measured,
+            file=measurements,
             fix=_CORRECT,
         ),
-        *_of_division(subject, system, measured),
+        *_of_division(subject, system, measurements),
         judge(
             "readme",
             _readme(subject),
@@ -106,23 +107,23 @@ def _schema(subject: Subject, value: dict[str, Any] | None, schema: str, file: s
 def _names(subject: Subject) -> Iterator[Fault]:
     """Submitter and division of the system description, where they are not the folders'; letter case does not matter."""
     for key, expected in (("submitter", subject.place.submitter_folder.name), ("division", subject.place.division)):
-        found = (subject.system or {}).get(key)
-        if subject.system is not None and str(found).lower() != expected.lower():
-            yield mismatch(key, repr(found), expected, "the folder is")
+        value = (subject.system or {}).get(key)
+        if subject.system is not None and str(value).lower() != expected.lower():
+            yield mismatch(key, repr(value), expected, "the folder is")
 
 
 def _mapping(subject: Subject, file: str) -> Iterator[Fault | str]:
-    known, name = subject.rules.benchmarks, subject.place.benchmark
+    benchmarks, name = subject.rules.benchmarks, subject.place.benchmark
     if subject.mapping is not None or file in subject.faults:
         yield from _schema(subject, subject.mapping, "model_mapping", file)
-    if subject.official not in known:
-        names, official = ", ".join(known), shorten(subject.official)
+    if subject.official not in benchmarks:
+        names, official = ", ".join(benchmarks), shorten(subject.official)
         none = "not mapped to one" if subject.place.division == "open" else f"{subject.place.division} heeds no mapping"
         text = f"{name} is mapped to {official}" if official != name else f"{name} is no official benchmark, and {none}"
         yield Fault(f"{text}; {subject.rules.round} has {names}", f"one of {names}", official)
 
 
-def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
+def _of_division(subject: Subject, system: str, measurements: str) -> list[Check]:
     """The checks of what the closed and network divisions ask for, and the open division does not."""
     if subject.place.division == "open":
         why = "the open division does not ask for it"
@@ -134,18 +135,18 @@ def _of_division(subject: Subject, system: str, measured: str) -> list[Check]:
         file=system,
         fix="submit to the division it was measured for",
     )
-    return [_retraining(subject, measured), _calibration(subject), network]
+    return [_retraining(subject, measurements), _calibration(subject), network]
 
 
 def _retraining(subject: Subject, file: str) -> Check:
-    stated = (subject.measurements or {}).get("retraining")
-    words = [str(word).strip().rstrip(".").lower() for word in (stated if isinstance(stated, list) else [stated])]
+    retraining = (subject.measurements or {}).get("retraining")
+    words = [str(word).strip().rstrip(".").lower() for word in (retraining if isinstance(retraining, list) else [retraining])]
     where = {"file": file, "fix": "submit what was retrained to the open division"}
     if subject.measurements is None or all(word in _NOT_RETRAINED for word in words):
-        return judge("retraining", [] if subject.measurements is not None else [f"{file} does not tell"], f"{shorten(stated)}", **where)
+        return judge("retraining", [] if subject.measurements is not None else [f"{file} does not tell"], f"{shorten(retraining)}", **where)
     return manual(
         "retraining",
-        f"retraining is {shorten(repr(stated))}; the {subject.place.division} division allows none: judge what was done",
+        f"retraining is {shorten(repr(retraining))}; the {subject.place.division} division allows none: judge what was done",
         **where,
     )
 
@@ -164,14 +165,17 @@ def _calibration(subject: Subject) -> Check:
 
 def _network(subject: Subject) -> Iterator[Fault]:
     """Where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
-    stated = (subject.system or {}).get("is_network")
-    is_network, wanted = str(stated).lower() == "true", subject.place.division == "network"
-    if is_network is not wanted:
-        expected = '"true"' if wanted else "absent"
+    network_field = (subject.system or {}).get("is_network")
+    is_network, in_network_division = str(network_field).lower() == "true", subject.place.division == "network"
+    if is_network is not in_network_division:
+        expected = '"true"' if in_network_division else "absent"
         yield mismatch(
-            "is_network", "absent" if stated is None else repr(stated), expected, f"the {subject.place.division} division wants it"
+            "is_network",
+            "absent" if network_field is None else repr(network_field),
+            expected,
+            f"the {subject.place.division} division wants it",
         )
-    for test in subject.tests if wanted else ():
+    for test in subject.tests if in_network_division else ():
         if _NETWORK_SUT not in str(name := test.detail.get("sut_name")):
             file, line = subject.place.show(test.folder / "mlperf_log_detail.txt"), test.detail.line("sut_name")
             yield mismatch("sut_name", repr(name), f"{_NETWORK_SUT!r} in it", "the network division wants", file=file, line=line)
@@ -209,9 +213,9 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
     elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
         if digest != subject.recorded("git", "worker_source_sha256"):
-            stated = shorten(subject.recorded("git", "worker_source_sha256"))
-            text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {stated} ran"
-            yield fault or Fault(text, stated, str(digest))
+            recorded_digest = shorten(subject.recorded("git", "worker_source_sha256"))
+            text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {recorded_digest} ran"
+            yield fault or Fault(text, recorded_digest, str(digest))
 
 
 def _is_program(path: Path) -> bool:

@@ -58,10 +58,10 @@ def _loaded(test: LoadGenRun, rules: Rules) -> Iterator[Fault | str]:
     if sets is None or total is None or size is None or asked is None or seed is None:
         yield "the sets, a count or the seed is missing from the log"
         return
-    found, wanted_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
-    if found != wanted_count:
-        text = f"{found} samples were loaded; {wanted_count} were asked for"
-        yield Fault(text, str(wanted_count), str(found), line=detail.line("loaded_qsl_set"))
+    count, expected_count = sum(len(counts.without_wraparound(one, detail, scenario)) for one in sets), min(asked, total)
+    if count != expected_count:
+        text = f"{count} samples were loaded; {expected_count} were asked for"
+        yield Fault(text, str(expected_count), str(count), line=detail.line("loaded_qsl_set"))
         return
     for draws in Draws:
         expected = order.loaded_sets(total if rules.draws_from_library else min(asked, total), size, seed, draws, per_query)[: len(sets)]
@@ -77,15 +77,14 @@ def _order(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | str]
     if sets is None or least is None or seed is None or trace.problems:
         yield "the loaded set, effective_min_query_count or the seed is missing from the log" if not trace.problems else trace.problems[0]
         return
-    equal, per_query = detail.get("effective_sample_concatenate_permutation") is True, counts.samples_per_query(detail, scenario)
+    settings = counts.issue_settings(detail, scenario, seed)
     if detail.get("effective_performance_issue_same") or detail.get("effective_performance_issue_unique"):
         yield "the samples were chosen by audit settings"
         return
     first, sample = -1, -1
     for draws in Draws:
-        expected = order.performance(
-            scenario, sets[0], len(trace.index), order.bounded(least, len(trace.index)), equal, seed, draws, per_query
-        )
+        queries = order.bounded(least, len(trace.index))
+        expected = order.performance(settings, sets[0], draws, count=len(trace.index), min_query_count=queries)
         others = np.flatnonzero(expected != trace.index)
         if not others.size:
             return

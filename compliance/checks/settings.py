@@ -44,16 +44,19 @@ def inferred(subject: Subject) -> list[Check]:
     if logged in (None, folder.logged_as):
         return []
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
-    line, seen = subject.performance.detail.line("effective_scenario"), shorten(logged)
+    line, logged_name = subject.performance.detail.line("effective_scenario"), shorten(logged)
     system_type, may = (subject.system or {}).get("system_type"), " or ".join(folder.inferred_from) or "no other"
     faults = []
     if logged not in folder.inferred_from:
-        text = f"the logs are of {seen}; {subject.place.scenario} is inferred from {may}"
-        faults.append(Fault(text, folder.logged_as, seen, line=line))
+        text = f"the logs are of {logged_name}; {subject.place.scenario} is inferred from {may}"
+        faults.append(Fault(text, folder.logged_as, logged_name, line=line))
     elif not subject.on_edge:
-        text = f"the logs are of {seen} and the system is {shorten(system_type)}; only edge systems infer {subject.place.scenario} from it"
-        faults.append(Fault(text, folder.logged_as, seen, line=line))
-    good = f"the system is {shorten(system_type)}: {subject.place.scenario} is inferred from {seen}, by whose rules the logs are judged"
+        rule = f"only edge systems infer {subject.place.scenario} from it"
+        text = f"the logs are of {logged_name} and the system is {shorten(system_type)}; {rule}"
+        faults.append(Fault(text, folder.logged_as, logged_name, line=line))
+    good = (
+        f"the system is {shorten(system_type)}: {subject.place.scenario} is inferred from {logged_name}, by whose rules the logs are judged"
+    )
     fix = "put the logs into the folder of what they are, or measure this scenario"
     return [judge("inferred-scenario", faults, good, file=file, fix=fix)]
 
@@ -244,7 +247,7 @@ def of_the_round(subject: Subject) -> list[Check]:
     per_query = detail.number("effective_samples_per_query")
     if rules.counts == "queries" and per_query != rules.samples_per_query and subject.place.division != "open":
         few.append(_asked(f"{per_query} samples a query", str(rules.samples_per_query), detail.line("effective_samples_per_query")))
-    made = [
+    results = [
         judge("minimum-duration-setting", short, f"{duration} ms", **where),
         judge("least-count", few, f"{count} {rules.counts}", **where),
     ]
@@ -253,9 +256,9 @@ def of_the_round(subject: Subject) -> list[Check]:
         key = "effective_sample_concatenate_permutation"
         text = f"off; {subject.official} wants every sample equally often"
         unequal = [] if detail.get(key) is True else [Fault(text, "True", shorten(detail.get(key)), line=detail.line(key))]
-        made.append(judge("equal-issue", unequal, "every sample equally often", **where))
-    return made
+        results.append(judge("equal-issue", unequal, "every sample equally often", **where))
+    return results
 
 
-def _asked(found: str, least: str, line: int | None) -> Fault:
-    return Fault(f"{found}; the round asks for {least}", f"at least {least}", found, line=line)
+def _asked(value: str, least: str, line: int | None) -> Fault:
+    return Fault(f"{value}; the round asks for {least}", f"at least {least}", value, line=line)

@@ -39,8 +39,8 @@ def checks(subject: Subject) -> list[Check]:
         _TIMES_TOLD[scenario],
     )
     return [
-        judge(check_id, of_the_log(faults, log), said, file=subject.trace_file, fix=fixes.LOGS)
-        for check_id, faults, said in zip(ids, parts, good, strict=True)
+        judge(check_id, of_the_log(faults, log), good_text, file=subject.trace_file, fix=fixes.LOGS)
+        for check_id, faults, good_text in zip(ids, parts, good, strict=True)
     ]
 
 
@@ -49,9 +49,9 @@ def _samples(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | st
     key = "generated_samples_per_query" if scenario == "Offline" else "result_query_count"
     count, per_query = len(trace.sequence), counts.samples_per_query(detail, scenario)
     if count != counts.samples(detail, scenario):
-        found = shorten(detail.get(key))
+        value = shorten(detail.get(key))
         of_each = f" of {per_query} samples" if per_query > 1 else ""
-        yield Fault(f"the trace shows {count} samples; {key} is {found}{of_each}", found, str(count))
+        yield Fault(f"the trace shows {count} samples; {key} is {value}{of_each}", value, str(count))
     if (missing := np.flatnonzero(trace.sequence != np.arange(count))).size:
         expected, at = int(missing[0]), int(trace.sequence[missing[0]])
         yield Fault(f"sample numbers do not run from 0 on, each once: where {expected} belongs stands {at}", str(expected), str(at))
@@ -60,8 +60,8 @@ def _samples(trace: Trace, detail: Detail, scenario: str) -> Iterator[Fault | st
             "Offline has one query" if scenario == "Offline" else f"a query has {per_query} sample(s)"
         )
     loaded = detail.get("loaded_qsl_set")
-    known = np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62] if isinstance(loaded, list) else [], np.int64)
-    if not np.isin(trace.index, known).all():
+    members = np.array([i for i in loaded if type(i) is int and abs(i) < 1 << 62] if isinstance(loaded, list) else [], np.int64)
+    if not np.isin(trace.index, members).all():
         yield "samples were issued that were not loaded"
 
 
@@ -78,8 +78,8 @@ def _figures(subject: Subject, trace: Trace) -> Faults:
         exact |= _latency_faults(QUERIES, estimated)
     if counts.has_token_latencies(detail) and scenario != "Offline":
         if len(trace.first_token_ns) != len(samples):
-            found, expected = str(len(trace.first_token_ns)), str(len(samples))
-            yield Fault(f"the trace shows {found} first tokens of {expected} samples", expected, found)
+            count, expected = str(len(trace.first_token_ns)), str(len(samples))
+            yield Fault(f"the trace shows {count} first tokens of {expected} samples", expected, count)
             return
         exact |= _latency_faults(FIRST_TOKENS, np.sort(trace.first_token_ns))
         estimated = estimated if scenario == "MultiStream" else np.sort(trace.first_token_ns)
@@ -209,9 +209,9 @@ def _scheduled(subject: Subject, trace: Trace, ends: np.ndarray) -> Faults:
     else:
         # Another implementation of the logarithm may round the last bit otherwise: a nanosecond.
         allowed = 1 if rate[1] else 1 + np.diff(due[: len(starts)]) * DIGITS
-        odd = np.flatnonzero(np.abs(np.diff(starts) - np.diff(due[: len(starts)])) > allowed)
-        if odd.size:
-            at = int(odd[0]) + 1
+        strays = np.flatnonzero(np.abs(np.diff(starts) - np.diff(due[: len(starts)])) > allowed)
+        if strays.size:
+            at = int(strays[0]) + 1
             text = f"query {at} is due {starts[at] - starts[at - 1]} ns after the one before it; the seed makes it {due[at] - due[at - 1]}"
             yield Fault(text, str(due[at] - due[at - 1]), str(starts[at] - starts[at - 1]))
     if (hasty := np.flatnonzero(trace.delay_ns > trace.latency_ns)).size:

@@ -86,6 +86,6 @@ def _validity(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
 
 def _verdict(detail: Detail) -> Iterator[Fault | str]:
     if detail.get("result_validity") != "VALID":
-        found = shorten(detail.get("result_validity", "none"))
+        verdict_text = shorten(detail.get("result_validity", "none"))
         reasons = " ".join(str(r) for r in detail.all("result_invalid_reason")).strip()
-        yield Fault(f"{found}{': ' if reasons else ''}{reasons[:300]}", "VALID", found, line=detail.line("result_validity"))
+        yield Fault(f"{verdict_text}{': ' if reasons else ''}{reasons[:300]}", "VALID", verdict_text, line=detail.line("result_validity"))

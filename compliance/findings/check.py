@@ -153,15 +153,15 @@ def judge(check_id: str, faults: Iterable[Fault | str], good: str, *, file: str 
     """
     kept, left_out = _kept(faults, file)
     if not kept:
-        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file, fix)
+        return _check(check_id, Verdict.PASS, shorten(good, _LONGEST_SENTENCE), file=file, fix=fix)
     more = len(kept) + left_out - _SHOWN_FAULTS
     detail = "; ".join(fault.text for fault in kept[:_SHOWN_FAULTS]) + (f" (and {more} more)" if more > 0 else "")
-    return _check(check_id, Verdict.FAIL, detail, file, fix, faults=kept, faults_left_out=left_out)
+    return _check(check_id, Verdict.FAIL, detail, file=file, fix=fix, faults=kept, faults_left_out=left_out)
 
 
 def not_applicable(check_id: str, why: str, *, file: str = "", fix: str = "") -> Check:
     """A check that does not apply to this directory."""
-    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file, fix)
+    return _check(check_id, Verdict.NA, shorten(why, _LONGEST_SENTENCE), file=file, fix=fix)
 
 
 def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = "", fix: str = "") -> Check:
@@ -171,11 +171,11 @@ def manual(check_id: str, why: str, *, reasons: Iterable[str] = (), file: str = 
         reasons: what `why` is made of, one by one.
     """
     kept, left_out = _kept(reasons, file)
-    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file, fix, faults=kept, faults_left_out=left_out)
+    return _check(check_id, Verdict.MANUAL, shorten(why, 5 * _LONGEST_SENTENCE), file=file, fix=fix, faults=kept, faults_left_out=left_out)
 
 
 def _check(
-    check_id: str, verdict: Verdict, detail: str, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
+    check_id: str, verdict: Verdict, detail: str, *, file: str, fix: str, faults: tuple[Fault, ...] = (), faults_left_out: int = 0
 ) -> Check:
     entry = registry.get(check_id)
     return Check(
@@ -193,7 +193,7 @@ def _check(
 
 
 def fail_or_manual(
-    made: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
+    make_check: Callable[..., Check], faults: Iterable[Fault | str], doubts: Iterable[Fault], show: str, *, of_a_run: bool
 ) -> Check:
     """A check whose `doubts` fail a run directory, and are for a person to judge in a bare submission, which may have a reason.
 
@@ -204,7 +204,7 @@ def fail_or_manual(
         of_a_run: whether a run directory is around what is audited.
     """
     doubtful = list(doubts)
-    check = made(faults=[*faults, *(doubtful if of_a_run else [])])
+    check = make_check(faults=[*faults, *(doubtful if of_a_run else [])])
     if not doubtful or check.verdict is Verdict.FAIL:
         return check
     why = "; ".join(fault.text for fault in doubtful[:5])

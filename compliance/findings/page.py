@@ -95,12 +95,12 @@ def _list(rows: Iterable[tuple[str, str]]) -> str:
 
 def _levels(audit: Audit) -> str:
     """A table of the levels: whether each holds, and what fails it."""
-    held, rows = audit.levels, []
+    levels, rows = audit.levels, []
     for level in LEVELS:
-        failed = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
+        failures = [c for c in audit.checks_for(level) if c.verdict is Verdict.FAIL]
         of_level = [c.name for c in audit.checks if c.level == level and c.verdict is Verdict.FAIL]
-        word, css_class = ("holds", "PASS") if level in held else ("does not hold", "FAIL")
-        count = f"{len(failed)} fail{'s' if len(failed) == 1 else ''}" if failed else ""
+        word, css_class = ("holds", "PASS") if level in levels else ("does not hold", "FAIL")
+        count = f"{len(failures)} fail{'s' if len(failures) == 1 else ''}" if failures else ""
         why = count + (f", of this level itself: {_some(of_level)}" if of_level and level != LEVELS[0] else "")
         rows.append(f'<tr><td class="level">{level}</td><td class="verdict {css_class}">{word}</td><td class="soft">{_text(why)}</td></tr>')
     return "<h2>Levels</h2>\n<table>" + "".join(rows) + "</table>"
@@ -183,11 +183,11 @@ def _faults(check: Check) -> str:
     """A check's faults: a table where they have values, else their sentences; empty where there are none."""
     if not check.faults:
         return ""
-    left = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
+    rest = f"<p>… and {check.faults_left_out} more</p>" if check.faults_left_out else ""
     if not any(fault.expected or fault.found for fault in check.faults):
-        return "".join(f"<p>{_sentence(fault)}</p>" for fault in check.faults) + left
+        return "".join(f"<p>{_sentence(fault)}</p>" for fault in check.faults) + rest
     head = "<tr><th>what</th><th>expected</th><th>found</th></tr>"
-    return f'<div class="scroll"><table class="faults">{head}{"".join(map(_fault, check.faults))}</table></div>{left}'
+    return f'<div class="scroll"><table class="faults">{head}{"".join(map(_fault, check.faults))}</table></div>{rest}'
 
 
 def _fault(fault: Fault) -> str:

@@ -17,7 +17,7 @@ def passes(checks: Sequence[Check]) -> bool:
     return all(check.verdict is not Verdict.FAIL for check in checks) and any(check.verdict is Verdict.PASS for check in checks)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ResultLine:
     """What one scenario's folder says was measured; what could not be read is empty.
 
@@ -86,8 +86,8 @@ class Audit:
         checks = self.checks_for(level)
         counts = {verdict: sum(check.verdict is verdict for check in checks) for verdict in Verdict}
         name = f"level {level}{f' of {self.round}' if self.round else ''}"
-        if failed := counts[Verdict.FAIL]:
-            return f"{name} does not hold: {failed} of {len(checks)} checks fail{'s' if failed == 1 else ''}"
+        if failures := counts[Verdict.FAIL]:
+            return f"{name} does not hold: {failures} of {len(checks)} checks fail{'s' if failures == 1 else ''}"
         if not passes(checks):
             return f"{name} does not hold: nothing could be checked"
         manual = counts[Verdict.MANUAL]

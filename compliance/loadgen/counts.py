@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs import Detail
 
 # Far more samples than a query ever had.
@@ -61,6 +62,12 @@ def logged_seed(detail: Detail, key: str) -> int | None:
     """The effective seed, `qsl_rng_seed` say; None: it is no integer from 0 on."""
     value = detail.get(f"effective_{key}")
     return value if type(value) is int and value >= 0 else None
+
+
+def issue_settings(detail: Detail, scenario: str, seed: int) -> IssueSettings:
+    """What decides the order of the samples of a test, by its log. `seed` is its `logged_seed`."""
+    equal = detail.get("effective_sample_concatenate_permutation") is True
+    return IssueSettings(scenario=scenario, equal_issue=equal, seed=seed, per_query=samples_per_query(detail, scenario))
 
 
 def batches(detail: Detail, scenario: str, batch_size: object) -> tuple[int | None, int | None]:

@@ -21,7 +21,7 @@ _SHORTEST, _LONGEST = 64, 1 << 14
 def mersenne_twister(seed: int) -> np.random.MT19937:
     """std::mt19937 as LoadGen seeds it on Linux: with the low 32 bits of the seed."""
     bits = np.random.MT19937()
-    bits._legacy_seeding(seed % _RANGE)  # std::mt19937's own; the other ways of seeding are numpy's
+    bits.state = np.random.RandomState(seed % _RANGE).get_state(legacy=False)  # type: ignore[assignment]  # seeded as std::mt19937
     return bits
 
 

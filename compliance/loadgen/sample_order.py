@@ -6,12 +6,29 @@ MultiStream's queries hold several samples, which are neighbours in the loaded s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from compliance.loadgen.random import Draws, Engine
 
 _MOST_QUERIES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class IssueSettings:
+    """What decides the order in which a test issues the samples of its loaded sets.
+
+    Attributes:
+        equal_issue: sample_concatenate_permutation.
+        seed: sample_index_rng_seed.
+        per_query: samples of a query.
+    """
+
+    scenario: str
+    equal_issue: bool
+    seed: int
+    per_query: int = 1
 
 
 def loaded_sets(total: int, set_size: int, qsl_seed: int, draws: Draws, per_query: int = 1) -> list[list[int]]:
@@ -32,25 +49,16 @@ def bounded(min_query_count: int, count: int) -> int:
     return min(min_query_count, max(2 * count, _MOST_QUERIES))
 
 
-def performance(
-    scenario: str,
-    loaded: Sequence[int],
-    count: int,
-    min_query_count: int,
-    equal_issue: bool,
-    index_seed: int,
-    draws: Draws,
-    per_query: int = 1,
-) -> np.ndarray:
+def performance(settings: IssueSettings, loaded: Sequence[int], draws: Draws, *, count: int, min_query_count: int) -> np.ndarray:
     """The indices of the first `count` samples a performance test issues, int64 [count], by sequence number.
 
     Args:
         loaded: the loaded set, in its order, with what MultiStream repeats.
         min_query_count: the effective one, from which equal issue makes its copies of the set.
-        equal_issue: sample_concatenate_permutation.
     """
-    engine, size, members = Engine(index_seed, draws), len(loaded), np.asarray(loaded, np.int64)
-    if scenario == "Offline" and not equal_issue:  # the loaded set again and again: nothing is drawn
+    engine, size, members = Engine(settings.seed, draws), len(loaded), np.asarray(loaded, np.int64)
+    scenario, per_query = settings.scenario, settings.per_query
+    if scenario == "Offline" and not settings.equal_issue:  # the loaded set again and again: nothing is drawn
         return np.resize(members, count)
     engine.shuffled(len(_starts(size, per_query)))  # the order of performance_issue_unique, which is drawn even where it is not used
     copies = -(-min_query_count // size)
@@ -63,7 +71,7 @@ def performance(
         return _equal_offline(members, count, engine)
     if scenario == "MultiStream":  # equal issue changes how many queries there are, and not their samples
         return members[_neighbours(_drawn(size - per_query + 1, -(-count // per_query), engine), per_query)][:count]
-    if not equal_issue:
+    if not settings.equal_issue:
         return members[_drawn(size, count, engine)]
     return members[np.resize(np.array(positions), count)]
 
@@ -93,25 +101,17 @@ def _equal_offline(members: np.ndarray, count: int, engine: Engine) -> np.ndarra
     return np.array(issued[:count])
 
 
-def accuracy(
-    scenario: str, sets: Sequence[Sequence[int]], equal_issue: bool, index_seed: int, draws: Draws, per_query: int = 1
-) -> np.ndarray:
+def accuracy(settings: IssueSettings, sets: Sequence[Sequence[int]], draws: Draws) -> np.ndarray:
     """The indices an accuracy test issues, int64, by sequence number: every sample once, set after set, each set from the seed anew.
 
     MultiStream fills the last query of a set up with the set's first samples, so that those come twice.
     """
-    orders = {size: _accuracy_order(scenario, size, equal_issue, Engine(index_seed, draws), per_query) for size in set(map(len, sets))}
+    orders = {size: _accuracy_order(settings, size, Engine(settings.seed, draws)) for size in set(map(len, sets))}
     return np.concatenate([np.empty(0, np.int64), *(np.asarray(one, np.int64)[orders[len(one)]] for one in sets)])
 
 
 def misplaced(
-    scenario: str,
-    sets: Sequence[Sequence[int]],
-    equal_issue: bool,
-    index_seed: int,
-    per_query: int,
-    seq_ids: np.ndarray,
-    indices: np.ndarray,
+    settings: IssueSettings, sets: Sequence[Sequence[int]], *, seq_ids: np.ndarray, indices: np.ndarray
 ) -> tuple[int, int] | None:
     """(first row of an accuracy log that has another sample than the seed makes, that sample's index); None: no row has.
 
@@ -119,20 +119,21 @@ def misplaced(
         seq_ids, indices: the sample number and the index of each row, int64 [n].
     """
     for draws in Draws:
-        expected = accuracy(scenario, sets, equal_issue, index_seed, draws, per_query)[seq_ids]
+        expected = accuracy(settings, sets, draws)[seq_ids]
         others = np.flatnonzero(expected != indices)
         if not others.size:
             return None
     return int(others[0]), int(expected[others[0]])
 
 
-def _accuracy_order(scenario: str, size: int, equal_issue: bool, engine: Engine, per_query: int) -> np.ndarray:
+def _accuracy_order(settings: IssueSettings, size: int, engine: Engine) -> np.ndarray:
     """The positions in a set of `size` samples, in the order an accuracy test issues them, int64."""
+    scenario = settings.scenario
     if scenario == "MultiStream":
-        starts = list(_starts(size, per_query))
+        starts = list(_starts(size, settings.per_query))
         engine.shuffle(starts)
-        return _neighbours(np.array(starts, np.int64), per_query)
-    if not equal_issue:
+        return _neighbours(np.array(starts, np.int64), settings.per_query)
+    if not settings.equal_issue:
         return np.arange(size) if scenario == "Offline" else np.array(engine.shuffled(size), np.int64)
     engine.shuffled(size)
     engine.shuffled(size)  # the order of performance_issue_unique, which is not used

@@ -95,7 +95,7 @@ def server(demand: Demand, rate: float, seed: int) -> np.ndarray | None:
 
 def due(detail: Detail, rate: float) -> np.ndarray | None:
     """When each query of Server is due at `rate` queries a second, see `server`; None: a setting is missing, or there are too many."""
-    stated, seed = demand(detail), detail.get("effective_schedule_rng_seed")
-    if stated is None or type(seed) is not int or seed < 0:
+    limits, seed = demand(detail), detail.get("effective_schedule_rng_seed")
+    if limits is None or type(seed) is not int or seed < 0:
         return None
-    return server(stated, rate, seed)
+    return server(limits, rate, seed)

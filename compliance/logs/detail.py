@@ -81,35 +81,35 @@ class Detail:
 
 def read_detail(path: Path) -> Detail:
     """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if it cannot be read."""
-    problems, found, errors, warnings, writers = Problems(), {}, [], [], set()  # type: ignore[var-annotated]
-    last_ms, odd, early = -math.inf, "", ""
+    problems, entries, errors, warnings, writers = Problems(), {}, [], [], set()  # type: ignore[var-annotated]
+    last_ms, fault, early = -math.inf, "", ""
     for number, text in read_lines(path, problems, _LARGEST):
         entry, why = _entry(text)
         if entry is None:
             problems.note(f"line {number} is no MLLOG entry{why}: {text[:40]!r}")
             continue
         line = Line(number, entry["key"], entry.get("value"), _time_ms(entry.get("time_ms")))
-        found.setdefault(line.key, []).append(line)
+        entries.setdefault(line.key, []).append(line)
         is_error, is_warning = (entry["metadata"].get(f"is_{kind}") or line.key.startswith(kind) for kind in ("error", "warning"))
         if is_error:
             errors.append(line)
         if is_warning:
             warnings.append(line)
-        odd = odd or next((f"line {number}: {why}" for why in _odd(entry)), "")
+        fault = fault or next((f"line {number}: {why}" for why in _odd(entry)), "")
         if not is_error and not is_warning:  # those may come from other threads
             if not line.time_ms >= last_ms:
                 early = early or f"line {number} is of {line.time_ms:g} ms, after one of {last_ms:g} ms: LoadGen logs in order"
             last_ms = line.time_ms
         writers.add(entry["metadata"].get("pid"))
-    for first in filter(None, (odd, early)):
+    for first in filter(None, (fault, early)):
         problems.note(first)
     if len(writers) > 1:
         problems.note(f"it was written by {len(writers)} processes: more than one run in one file, or lines put in")
-    for key, lines in found.items():
+    for key, lines in entries.items():
         if len(lines) > 1 and not _MAY_REPEAT.fullmatch(key):
             problems.note(f"{key[:80]} stands {len(lines)} times, which LoadGen logs once: more than one run in one file, or a line put in")
-    values = {key: lines[-1].value for key, lines in found.items()}
-    return Detail(values, {k: tuple(v) for k, v in found.items()}, tuple(errors), tuple(warnings), tuple(problems))
+    values = {key: lines[-1].value for key, lines in entries.items()}
+    return Detail(values, {k: tuple(v) for k, v in entries.items()}, tuple(errors), tuple(warnings), tuple(problems))
 
 
 def _odd(entry: dict[str, Any]) -> Iterator[str]:

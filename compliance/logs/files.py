@@ -271,19 +271,19 @@ def walk(folder: Path) -> Walk:
 
 def _listed(folder: Path, most: int) -> tuple[list[tuple[Path, bool]], bool]:
     """((path, whether it is a folder and no link) of each entry in order, whether there are more than `most`)."""
-    found: list[tuple[Path, bool]] = []
+    paths: list[tuple[Path, bool]] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if len(found) == most:
-                return sorted(found), True
-            found.append((folder / entry.name, entry.is_dir(follow_symlinks=False)))
-    return sorted(found), False
+            if len(paths) == most:
+                return sorted(paths), True
+            paths.append((folder / entry.name, entry.is_dir(follow_symlinks=False)))
+    return sorted(paths), False
 
 
 def listed(folder: Path) -> list[Path]:
     """The entries of one folder, in order; empty if it cannot be listed."""
-    found, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
-    return [path for path, _ in found[0]] if found else []
+    entries, _ = attempt(partial(_listed, most=_MOST_ENTRIES), folder)
+    return [path for path, _ in entries[0]] if entries else []
 
 
 def under(folder: Path) -> Iterator[Path]:

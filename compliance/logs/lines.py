@@ -9,17 +9,17 @@ from pathlib import Path
 _LONGEST_LINE = 64 << 20
 MOST_PROBLEMS = 20
 # A file with more problems is read no further: each takes time, and these say enough.
-_MOST_SEEN = 10_000
+_MOST_COUNTED = 10_000
 
 
 class Problems(list[str]):
-    """The first twenty problems of a file, a sentence each. `seen` counts all."""
+    """The first twenty problems of a file, a sentence each. `total` counts all."""
 
-    seen = 0
+    total = 0
 
     def note(self, problem: str) -> None:
         """Counts a problem, and keeps it if it is one of the first twenty."""
-        self.seen += 1
+        self.total += 1
         if len(self) < MOST_PROBLEMS:
             self.append(problem)
 
@@ -31,7 +31,7 @@ def read_lines(path: Path, problems: Problems, most: int) -> Iterator[tuple[int,
         while raw := f.readline(_LONGEST_LINE):
             number += 1
             size += len(raw)
-            if problems.seen > _MOST_SEEN:
+            if problems.total > _MOST_COUNTED:
                 return
             if size > most:
                 problems.note(f"line {number} lies behind the first {most >> 20} MiB, which are read: LoadGen's logs are smaller")

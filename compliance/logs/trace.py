@@ -28,7 +28,7 @@ _MOST_SAMPLES = 20_000_000
 _SAMPLE_BYTES, _FIXED_BYTES = 4096, 64 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trace:
     """The samples of one test in the order of their numbers, int64 [n] each; numbers of samples and queries are int32 where they fit.
 
@@ -79,15 +79,30 @@ def read(path: Path) -> Trace:
         else:
             if tail.strip() or not last.endswith(b"}"):
                 problems.append("it is cut: it does not end as a trace does")
+    start_ns, sequence, query, index, delay_ns, latency_ns = _columns(parts)
+    return Trace(
+        sha256=digest.hexdigest(),
+        sequence=sequence,
+        query=query,
+        index=index,
+        start_ns=start_ns,
+        latency_ns=latency_ns,
+        delay_ns=delay_ns,
+        first_token_ns=np.concatenate([np.empty(0, np.int64), *tokens]),
+        ready_ns=ready_ns,
+        problems=tuple(problems),
+    )
+
+
+def _columns(parts: list[np.ndarray]) -> list[np.ndarray]:
+    """The six columns of all parts, in the order of the samples' numbers. Empties `parts`, which would hold every value a second time."""
     columns = [np.concatenate([np.empty(0, np.int64), *(part[n] for part in parts)]) for n in range(6)]
-    del parts
+    parts.clear()
     columns[1:4] = map(_compact, columns[1:4])
     if (columns[1][1:] < columns[1][:-1]).any():
         order = np.argsort(columns[1], kind="stable")
         columns = [column[order] for column in columns]
-    start_ns, sequence, query, index, delay_ns, latency_ns = columns
-    first = np.concatenate([np.empty(0, np.int64), *tokens])
-    return Trace(digest.hexdigest(), sequence, query, index, start_ns, latency_ns, delay_ns, first, ready_ns, tuple(problems))
+    return columns
 
 
 def _compact(column: np.ndarray) -> np.ndarray:

@@ -1,21 +1,18 @@
 """The rules of each round, as data (<round>.toml) and as dataclasses, and where each rule is written (sources.toml)."""
 
+from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
 from compliance.rules.reading import CURRENT, load, rounds
 from compliance.rules.tables import (
     Benchmark,
-    ComplianceTest,
     ConfKey,
     Dates,
     EarlyStopping,
     EvidenceRule,
     Layout,
-    OutputLength,
     ProjectLimits,
-    Repeats,
     ReportedMetric,
     Rules,
     ScenarioRules,
-    ScoredTest,
     Tolerance,
     Truncation,
 )

@@ -8,21 +8,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
 from compliance.rules.tables import (
     Benchmark,
-    ComplianceTest,
     ConfKey,
     Dates,
     EarlyStopping,
     EvidenceRule,
     Layout,
-    OutputLength,
     ProjectLimits,
-    Repeats,
     ReportedMetric,
     Rules,
     ScenarioRules,
-    ScoredTest,
     Tolerance,
     Truncation,
 )
@@ -53,15 +50,15 @@ def _tables(round: str) -> dict[str, Any]:
     A missing table comes from there whole. Of benchmarks and compliance tests, each missing one and each missing field does.
     """
     with (_FOLDER / f"{round}.toml").open("rb") as f:
-        own = tomllib.load(f)
-    if "extends" not in own:
-        return own
-    base, gone = _tables(own.pop("extends")), own.pop("without_benchmarks", ())
-    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | own.pop("benchmark", {})
-    for name in own.pop("without_scenarios", ()):
+        tables = tomllib.load(f)
+    if "extends" not in tables:
+        return tables
+    base, gone = _tables(tables.pop("extends")), tables.pop("without_benchmarks", ())
+    benchmarks = {name: row for name, row in base["benchmark"].items() if name not in gone} | tables.pop("benchmark", {})
+    for name in tables.pop("without_scenarios", ()):
         del base["scenario"][name]
-    tests = {name: row | own.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
-    return {**base, **own, "benchmark": benchmarks, "compliance_test": tests}
+    tests = {name: row | tables.get("compliance_test", {}).get(name, {}) for name, row in base["compliance_test"].items()}
+    return {**base, **tables, "benchmark": benchmarks, "compliance_test": tests}
 
 
 def _rules(d: dict[str, Any]) -> Rules:
@@ -101,21 +98,21 @@ def _rules(d: dict[str, Any]) -> Rules:
 
 def _project_limits(d: dict[str, Any]) -> ProjectLimits:
     limits = {score: {name: _made(Tolerance, t) for name, t in of.items()} for score, of in d["tolerance"].items()}
-    made: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
-    return made
+    project_limits: ProjectLimits = _made(ProjectLimits, d | {"tolerance": limits})
+    return project_limits
 
 
 def _scenario(name: str, d: dict[str, Any]) -> ScenarioRules:
     return ScenarioRules(
-        d["min_duration_ms"],
-        d["min_query_count"],
-        d["capped_by_dataset"],
-        d["percentile"],
-        d["counts"],
-        _made(ReportedMetric, d["metric"]),
-        d.get("logged_as", name),
-        tuple(d.get("inferred_from", ())),
-        d.get("samples_per_query", 1),
+        min_duration_ms=d["min_duration_ms"],
+        least_count=d["min_query_count"],
+        capped_by_dataset=d["capped_by_dataset"],
+        percentile=d["percentile"],
+        counts=d["counts"],
+        metric=_made(ReportedMetric, d["metric"]),
+        logged_as=d.get("logged_as", name),
+        inferred_from=tuple(d.get("inferred_from", ())),
+        samples_per_query=d.get("samples_per_query", 1),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compliance.rules.compliance_tests import ComplianceTest, OutputLength, Repeats, ScoredTest
+
 
 @dataclass(frozen=True)
 class ReportedMetric:
@@ -16,7 +18,7 @@ class ReportedMetric:
     higher_is_better: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScenarioRules:
     """What a round asks of one scenario.
 
@@ -44,7 +46,7 @@ class ScenarioRules:
         return min(self.least_count, dataset_size) if self.capped_by_dataset else self.least_count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Benchmark:
     """An official benchmark's row in the checkers' tables.
 
@@ -81,7 +83,7 @@ class Benchmark:
         return replace(self, **self.by_scenario.get(scenario, {}))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Layout:
     """Where files lie in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
 
@@ -130,7 +132,7 @@ class Truncation:
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvidenceRule:
     """What an execution must show; None: nothing is asked.
 
@@ -171,67 +173,6 @@ class Dates:
 
 
 @dataclass(frozen=True)
-class ComplianceTest:
-    """One TESTxx of mlcommons/inference, compliance/.
-
-    Attributes:
-        required_by: official benchmarks that need it in the closed and network divisions.
-        audit: the settings in its audit.config, without the sampling target.
-        files, optional_files: the files that must and those that may stand in its folder of the submission.
-        sampling_target: official benchmark, or "*" → the number of answers LoadGen is asked to log; empty: the test logs none.
-        truncated: whether its log of answers is truncated as the accuracy run's is, with the hash in its accuracy.txt.
-        tolerance: how much its speed may differ, as a fraction of the performance run's; None: speeds are not compared.
-        tolerance_single_stream: the same in SingleStream and MultiStream, where the latency is at most `short_latency_ns`.
-        short_latency_ns: scenario → that latency.
-        only_faster: whether the test may be slower by any amount.
-    """
-
-    required_by: tuple[str, ...]
-    audit: Mapping[str, int]
-    files: tuple[str, ...]
-    optional_files: tuple[str, ...] = ()
-    sampling_target: Mapping[str, int] = field(default_factory=dict)
-    truncated: bool = False
-    tolerance: float | None = None
-    tolerance_single_stream: float | None = None
-    short_latency_ns: Mapping[str, int] = field(default_factory=dict)
-    only_faster: bool = False
-
-    def settings(self, official: str | None) -> dict[str, int]:
-        """The whole audit.config for this official benchmark: key → value, in the file's order."""
-        target = self.sampling_target.get(official or "*", self.sampling_target.get("*"))
-        return {**self.audit, **({} if target is None else {"accuracy_log_sampling_target": target})}
-
-
-@dataclass(frozen=True)
-class ScoredTest:
-    """A TESTxx that a benchmark's own script scores: only its `verdict_file` in the tree says how it ended."""
-
-    required_by: tuple[str, ...]
-    verdict_file: str
-
-
-@dataclass(frozen=True)
-class OutputLength:
-    """How much the mean length of answers may differ between measuring and the accuracy run, as a fraction."""
-
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """When repeated samples look as if their answers were kept.
-
-    Attributes:
-        odd: a person has to judge where a sample takes so many times as long the first time as later on.
-        least_seconds: new samples must take so long together; below that a machine's warming up may be the cause.
-    """
-
-    odd: float
-    least_seconds: float
-
-
-@dataclass(frozen=True)
 class Tolerance:
     """The limits of an accuracy score; names are those of record.json's tolerance, with `*` for the name of an answer."""
 
@@ -239,7 +180,7 @@ class Tolerance:
     at_least: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ProjectLimits:
     """This project's limits on what a run directory says of itself; see [project_limits] of the round's file.
 
@@ -281,7 +222,7 @@ class ConfKey:
         return self.requested.get(scenario, self.requested.get("*"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rules:
     """All rules of one round.
 

@@ -1,1 +1,14 @@
 """A file for each command: its flags and what it does. `main(arguments)` of each gives the exit code."""
+
+COMMANDS = {
+    "run": "measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral",
+    "list": "the SUTs, models, sizes and scenarios there are",
+    "audit": "judge a run or submission directory from its files alone",
+    "compliance": "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1",
+    "pack": "the trees of --mode submission runs as one: ./run.sh pack runs --out submission",
+    "doctor": "is this machine fit to measure on?",
+    "test": "the harness' own tests (arguments go to pytest)",
+}
+"""Command, the name of its file → what --help says of it."""
+FORMER = {"comply": "compliance"}
+"""Earlier names of commands, which still work."""

@@ -10,7 +10,7 @@ from typing import Any
 from compliance import audit
 from compliance.findings import page
 from compliance.rules import CURRENT, rounds
-from harness import output
+from harness import terminal
 from harness.cell import MODES
 from harness.errors import UsageError
 from harness.flags import Parser, add_common, known_name
@@ -35,15 +35,15 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     level = known_name(flags.mode, MODES, "--mode")
     _check_audited(flags)
-    found = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
-    directory = output.near(str(flags.directory.absolute()))
+    report = audit.audit(flags.directory, flags.round and known_name(flags.round, rounds(), "--round"))
+    directory = terminal.near(str(flags.directory.absolute()))
     if flags.html:
-        _write_page(flags, directory, level, found)
+        _write_page(flags, directory, level, report)
     if flags.json:
-        output.document(found.as_json(directory, level))
+        terminal.document(report.as_json(directory, level))
     else:
-        output.audited(found, level, flags.quiet)
-    return 0 if found.passes(level) else 1
+        terminal.audited(report, level, flags.quiet)
+    return 0 if report.passes(level) else 1
 
 
 def _check_audited(flags: Any) -> None:
@@ -58,12 +58,12 @@ def _check_audited(flags: Any) -> None:
         raise UsageError(f"--html {html}: it lies in the audited directory, which an audit leaves as it is; name a file elsewhere")
 
 
-def _write_page(flags: Any, directory: str, level: str, found: Any) -> None:
-    content = page.render(directory, level, found, datetime.now().astimezone())
+def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
+    content = page.render(directory, level, report, datetime.now().astimezone())
     try:
         if flags.html.exists() and not flags.html.read_bytes().startswith(page.BEGINNING.encode()):
             raise UsageError(f"--html {flags.html}: it is there and no page of an audit; name another file, or remove it")
         flags.html.write_bytes(content.encode(errors="backslashreplace"))
     except OSError as e:
         raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
-    output.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")
+    terminal.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from compliance.findings import verdict
-from harness import output
+from harness import terminal
 
 
-def show(found: list[Any], flags: Any) -> int:
+def show(results: list[Any], flags: Any) -> int:
     """Print the checks as the flags ask for. → 0 where all hold, else 1."""
     if flags.json:
-        output.document({"checks": [c.as_json() for c in found]})
+        terminal.document({"checks": [c.as_json() for c in results]})
     else:
-        output.checks(found, flags.quiet)
-    return 0 if verdict.passes(found) else 1
+        terminal.checks(results, flags.quiet)
+    return 0 if verdict.passes(results) else 1

@@ -12,25 +12,27 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from compliance import audit as audits
 from compliance import rules
-from compliance import subject as tree
-from compliance.audit_tests import compliance_tests
-from compliance.findings.check import Check, judge, not_applicable
+from compliance.findings.check import Check, not_applicable
+from compliance.folders import subfolders
 from compliance.logs import files
-from harness import locks, output, result
+from harness import locks, result, terminal
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
 from harness.flags import Parser, add_common, known_name
-from harness.output import duration, near
+from harness.terminal import duration, near
 from harness.tree import submission
-from scenarios.worker.job import TESTS, Job, Outcome, read_job, write_json
+from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
 from sut.registry import SUTS
 
-_OWN = " (--python)"
+_ADOPTED = " (--python)"
 _BLOCK = 1 << 24
+# Checks that belong to no compliance test by their id, and say something of them or why there is nothing to say.
+_OTHER_IDS = ("output-length", "repeated-samples", "submission-tree", "logs-say-nothing", "audit-of-compliance-tests", "audit-of-reading")
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
 
 
@@ -49,10 +51,10 @@ def main(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
-    terminal = output.Terminal(flags.quiet or flags.json)
-    with terminal.progress:
-        found = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, terminal)
-    return checks.show(found, flags)
+    reporter = terminal.Terminal(flags.quiet or flags.json)
+    with reporter.progress:
+        results = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
+    return checks.show(results, flags)
 
 
 def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, reporter: Reporter) -> list[Check]:
@@ -63,14 +65,14 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     record, job, performance = _finished(directory)
     of = rules.load(record["round"])
     python = _same(directory, record, job, cache, reporter)
-    wanted = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
+    tests = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
     if record["mode"] == "quick":
         reporter.say(_QUICK)
     with locks.machine(reporter.say), rundir.reopened(directory):
-        lacking = [name for name in wanted if again or not _done(directory, name)]
-        if lacking:
-            reporter.say(f"{', '.join(lacking)}: about {duration(loadgen_run.expected_seconds(lacking, performance))}")
-        for name in wanted:
+        missing = [name for name in tests if again or not _done(directory, name)]
+        if missing:
+            reporter.say(f"{', '.join(missing)}: about {duration(loadgen_run.expected_seconds(missing, performance))}")
+        for name in tests:
             log_dir = directory / "raw" / name
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
@@ -80,19 +82,11 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
                 write_json(log_dir / "outcome.json", outcome)
             loadgen_run.compressed_trace(log_dir)
         score = submission.write(directory, of, record.get("submitter") or _submitter(directory))
-        (directory / "result.json").unlink(missing_ok=True)  # the earlier one is no witness against its successor
-        write_json(directory / "result.json", asdict(result.derive(directory, score)))
-    return list(_checks(directory, record["mode"], of))
-
-
-def _checks(directory: Path, mode: str, of: rules.Rules) -> Iterator[Check]:
-    if mode == "quick":
-        yield not_applicable("quick-run", _QUICK)
-    places = tree.result_folders(directory, of)
-    if not places:
-        yield judge("submission-tree", [f"{directory.name} holds none"], "")
-    for place in places:
-        yield from compliance_tests.checks(tree.read(place, of))
+        audit = audits.audit(directory, of.round, with_result=False)
+        write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))
+    ids = (*(name.lower() for name in of.compliance_tests), *_OTHER_IDS)
+    quick = [not_applicable("quick-run", _QUICK)] if record["mode"] == "quick" else []
+    return [*quick, *(check for check in audit.checks if check.id.startswith(ids))]
 
 
 def _done(directory: Path, name: str) -> bool:
@@ -100,7 +94,7 @@ def _done(directory: Path, name: str) -> bool:
     return outcome is not None and outcome.status == "ok"
 
 
-def _finished(directory: Path) -> tuple[dict[str, Any], Job, Outcome]:
+def _finished(directory: Path) -> tuple[dict[str, Any], Job, WorkerOutcome]:
     """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
     record, fault = files.attempt(files.json_object, directory / "record.json")
     if record is None:
@@ -138,8 +132,8 @@ def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[s
         revision = record["git"].get("revision")
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
         yield f"sut/ and scenarios/ have changed since it was measured: {how}"
-    if odd := sorted(_other_variables(job)):
-        yield f"environment variables that change figures are not as they were ({', '.join(odd)}): set them again, or {_anew(record)}"
+    if changed := sorted(_other_variables(job)):
+        yield f"environment variables that change figures are not as they were ({', '.join(changed)}): set them again, or {_anew(record)}"
     for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):
         digest, fault = files.attempt(files.sha256, path)
         if digest is None:
@@ -170,28 +164,28 @@ def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
 
 
 def _weight_files(checkpoint: Path) -> list[str]:
-    found = sorted(path.name for path in checkpoint.glob("*.safetensors"))
-    if not found:
+    weights = sorted(path.name for path in checkpoint.glob("*.safetensors"))
+    if not weights:
         raise FileNotFoundError(f"no weights in {checkpoint}")
-    return ["config.json", *found]
+    return ["config.json", *weights]
 
 
 def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:
     """Raises EnvironmentFailure where it is gone or holds something else."""
-    told, device = record["environment"], record["cell"]["device"]
-    name, about = str(told["name"]), f"compliance {near(str(directory))}: the environment {told['name']}"
-    if name.endswith(_OWN):
-        if not told.get("python"):
+    recorded_environment, device = record["environment"], record["cell"]["device"]
+    name, about = str(recorded_environment["name"]), f"compliance {near(str(directory))}: the environment {recorded_environment['name']}"
+    if name.endswith(_ADOPTED):
+        if not recorded_environment.get("python"):
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        found = environments.adopt(Path(told["python"]), name.removesuffix(_OWN), record["round"], device)
+        environment = environments.adopt(Path(recorded_environment["python"]), name.removesuffix(_ADOPTED), record["round"], device)
     else:
         if not environments.is_made(cache, name, device, record["round"]):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
-        found = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
-    if found.lock_sha256 != job.made_with.get("environment"):
+        environment = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
+    if environment.lock_sha256 != job.made_with.get("environment"):
         raise EnvironmentFailure(f"{about} holds other packages than it was measured with: {_anew(record)}")
-    return found.python
+    return environment.python
 
 
 def _submitter(directory: Path) -> str:
-    return next((path.name for path in tree.folders(directory / "open")), "unofficial")
+    return next((path.name for path in subfolders(directory / "open")), "unofficial")

@@ -18,7 +18,7 @@ import psutil
 
 from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
-from harness import output
+from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
 from harness.execution.environments import made_for
@@ -41,11 +41,11 @@ def main(arguments: list[str]) -> int:
     parser = Parser(prog="./run.sh doctor", description="Is this machine fit to measure on?", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
-    found = examine(flags.cache.absolute(), CURRENT)
-    code = checks.show(found, flags)
-    for c in found:
+    results = examine(flags.cache.absolute(), CURRENT)
+    code = checks.show(results, flags)
+    for c in results:
         if c.verdict is Verdict.MANUAL and not flags.json:
-            output.advice(c)
+            terminal.advice(c)
     return code
 
 
@@ -89,11 +89,11 @@ def _interpreter() -> Check:
 
 def _compiler() -> Check:
     """LoadGen is compiled where it has no wheel; torch.compile compiles its CPU kernels with one each time."""
-    found = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
     return _check(
         "C++ compiler",
-        found is not None,
-        Path(found).name if found else "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no wheel",
+        compiler is not None,
+        Path(compiler).name if compiler else "none found: native-torch-compile needs one on a CPU, and LoadGen where it has no wheel",
         "install g++ (Debian, Ubuntu: apt install g++)",
     )
 
@@ -190,13 +190,13 @@ def _load(m: dict[str, Any]) -> Check:
 
 def _other_processes() -> Check:
     """Who uses the processor right now."""
-    seen = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             process.cpu_percent()
-            seen.append(process)
+            processes.append(process)
     time.sleep(_LOOK_S)
-    busy = sorted(_busy(seen), reverse=True)
+    busy = sorted(_busy(processes), reverse=True)
     return _check(
         "other processes",
         not busy,
@@ -223,10 +223,10 @@ def _virtual(m: dict[str, Any]) -> Check:
 
 
 def _energy() -> Check:
-    seen = counters.read("cpu")
-    if seen.microjoules:
-        return _finding("energy counter", Verdict.PASS, ", ".join(seen.microjoules))
-    why = "; ".join(seen.absent.values())
+    reading = counters.read("cpu")
+    if reading.microjoules:
+        return _finding("energy counter", Verdict.PASS, ", ".join(reading.microjoules))
+    why = "; ".join(reading.absent.values())
     if "root" in why:
         return _check("energy counter", False, why, "allow it, and cells record their energy")
     return _finding("energy counter", Verdict.NA, why)
@@ -271,12 +271,12 @@ def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
 
 
 def _environments(cache: Path, round_: str) -> list[Check]:
-    found = []
+    results = []
     for name in dict.fromkeys(spec.environment for spec in SUTS.values()):
-        made = made_for(cache, name, round_)
-        told = f"made for {', '.join(made)}" if made else "made on first use"
-        found.append(_finding(f"environment {name}", Verdict.PASS if made else Verdict.NA, told))
-    return found
+        devices = made_for(cache, name, round_)
+        detail = f"made for {', '.join(devices)}" if devices else "made on first use"
+        results.append(_finding(f"environment {name}", Verdict.PASS if devices else Verdict.NA, detail))
+    return results
 
 
 def _writable(cache: Path) -> Check:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance.rules import CURRENT
-from harness import output
+from harness import terminal
 from harness.cell import MODES, PRECISIONS
 from harness.execution.environments import made_for
 from harness.flags import Parser, add_common
@@ -22,8 +22,8 @@ def main(arguments: list[str]) -> int:
     parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
     add_common(parser)
     flags = parser.parse_args(arguments)
-    found = gather(flags.cache.absolute(), CURRENT)
-    output.document(found) if flags.json else show(found)
+    catalogue = gather(flags.cache.absolute(), CURRENT)
+    terminal.document(catalogue) if flags.json else show(catalogue)
     return 0
 
 
@@ -70,14 +70,14 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
     }
 
 
-def show(found: dict[str, Any]) -> None:
+def show(catalogue: dict[str, Any]) -> None:
     """The same as tables."""
-    output.table(
+    terminal.table(
         "SUTs",
         ("name", "execution", "environment", "made", "what it is"),
-        ([s["name"], s["execution"], s["environment"], ", ".join(s["made"]) or "on first use", _named(s)] for s in found["suts"]),
+        ([s["name"], s["execution"], s["environment"], ", ".join(s["made"]) or "on first use", _named(s)] for s in catalogue["suts"]),
     )
-    output.table(
+    terminal.table(
         "Models",
         ("name", "family", "task", "size", "parameters", "precision", f"batch {' / '.join(SCENARIOS)}", "what it is"),
         (
@@ -91,22 +91,22 @@ def show(found: dict[str, Any]) -> None:
                 " / ".join(str(s["batch_size"].get(scenario, 1)) for scenario in SCENARIOS),
                 s["summary"],
             ]
-            for m in found["models"]
+            for m in catalogue["models"]
             for s in m["sizes"]
         ),
     )
-    output.table(
+    terminal.table(
         "Options of a SUT (--sut-option NAME=VALUE)",
         ("SUT", "option", "what it does"),
-        ([s["name"], option, text] for s in found["suts"] for option, text in s["options"].items()),
+        ([s["name"], option, text] for s in catalogue["suts"] for option, text in s["options"].items()),
     )
-    output.table(
+    terminal.table(
         "Flags",
         ("flag", "values"),
         [
-            ("--scenario", ", ".join(found["scenarios"])),
-            ("--mode", ", ".join(found["modes"])),
-            ("--precision", ", ".join(found["precisions"])),
+            ("--scenario", ", ".join(catalogue["scenarios"])),
+            ("--mode", ", ".join(catalogue["modes"])),
+            ("--precision", ", ".join(catalogue["precisions"])),
         ],
     )
 

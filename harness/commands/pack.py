@@ -23,7 +23,7 @@ from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir
 from harness.flags import Parser, add_common
-from harness.output import near
+from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
@@ -58,7 +58,7 @@ class Measured:
         return f"{near(str(self.directory))} ({c.sut}, {c.model} {c.size}, {c.scenario}, {c.precision}, batch {c.batch_size})"
 
 
-def pack(given: Sequence[Path], out: Path) -> list[Check]:
+def pack(directories: Sequence[Path], out: Path) -> list[Check]:
     """Write the tree of all `given` into `out` and audit it.
 
     Args:
@@ -68,10 +68,10 @@ def pack(given: Sequence[Path], out: Path) -> list[Check]:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"--out {out}: holds something already: name a folder that is new or empty")
-    chosen = list({run.directory: run for path in given for run in _runs(path)}.values())
-    for run in chosen:
+    runs = list({run.directory: run for path in directories for run in _runs(path)}.values())
+    for run in runs:
         _must_hold(run)
-    sources = _merged(chosen)
+    sources = _merged(runs)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=".pack-") as scratch:
         for name, (path, content) in sources.items():
@@ -84,8 +84,8 @@ def pack(given: Sequence[Path], out: Path) -> list[Check]:
         if out.exists():
             out.rmdir()
         Path(scratch, "tree").rename(out)
-    told = f"{len(chosen)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
-    return [Check("packed", "packed", Verdict.PASS, told, level=_MODE), *audit.audit(out).checks_for(_MODE)]
+    detail = f"{len(runs)} cells, {len(sources)} files in {near(str(out))}, sha256 of names and bytes {digest(out)}"
+    return [Check("packed", "packed", Verdict.PASS, detail, level=_MODE), *audit.audit(out).checks_for(_MODE)]
 
 
 def digest(tree: Path) -> str:
@@ -132,9 +132,9 @@ def _measured(directory: Path) -> Measured:
 
 def _must_hold(run: Measured) -> None:
     """Raises UsageError with the first failing check."""
-    found = audit.audit(run.directory)
-    if not found.passes(_MODE):
-        bad = next((c.line() for c in found.checks_for(_MODE) if c.verdict is Verdict.FAIL), "nothing passes")
+    report = audit.audit(run.directory)
+    if not report.passes(_MODE):
+        bad = next((c.line() for c in report.checks_for(_MODE) if c.verdict is Verdict.FAIL), "nothing passes")
         raise UsageError(f"pack {run}: does not hold at level {_MODE}: {bad}; see ./run.sh audit {near(str(run.directory))} --mode {_MODE}")
 
 
@@ -160,8 +160,8 @@ def _merged(runs: list[Measured]) -> dict[str, tuple[Path, bytes | None]]:
     if len(submitters) > 1:
         raise UsageError(f"pack: one tree is of one submitter; found {', '.join(sorted(submitters))}: pack each by itself (--submitter)")
     merged = {name: (path, None) for name, (_, path) in taken.items()}
-    made = {name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode()) for name, m in mappings.items()}
-    return dict(sorted((merged | made).items()))
+    entries = {name: (Path(), (json.dumps(m, indent=1, sort_keys=True) + "\n").encode()) for name, m in mappings.items()}
+    return dict(sorted((merged | entries).items()))
 
 
 def _files(run: Measured) -> Iterator[tuple[Path, str]]:
@@ -181,8 +181,8 @@ def _result(name: str) -> str | None:
 def _must_be_one_configuration(place: str, first: Measured, second: Measured) -> None:
     """Raises UsageError where one benchmark of a system was measured of different things in two scenarios; batch sizes may differ there."""
     if differ := [key for key in _CONFIGURATION if getattr(first.cell, key) != getattr(second.cell, key)]:
-        told = ", ".join(f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ)
-        raise UsageError(f"pack: {place} would be of two configurations ({told}) in {first} and {second}: leave one out")
+        differences = ", ".join(f"{key} {getattr(first.cell, key)} and {getattr(second.cell, key)}" for key in differ)
+        raise UsageError(f"pack: {place} would be of two configurations ({differences}) in {first} and {second}: leave one out")
 
 
 def _must_agree(name: str, first: tuple[Measured, Path], second: tuple[Measured, Path]) -> None:

@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from harness import asked
+from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.flags import Parser, add_output
 from sut.registry import SUTS
@@ -15,38 +16,31 @@ if TYPE_CHECKING:
     from harness.plan import Request  # it imports numpy, and --help answers at once
 
 
-_EPILOG = """\
+_EPILOG = f"""\
 commands (bare flags mean `run`):
-  run      measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral
-  list     the SUTs, models, sizes and scenarios there are
-  audit    judge a run or submission directory from its files alone
-  compliance  MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1
-  pack     the trees of --mode submission runs as one: ./run.sh pack runs --out submission
-  doctor   is this machine fit to measure on?
-  test     the harness' own tests (arguments go to pytest)
-
+{"".join(f"  {name:<12}{text}{chr(10)}" for name, text in COMMANDS.items())}
 exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted"""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
-    from harness import output, plan, run
+    from harness import plan, run, terminal
     from harness.execution import machine
 
     request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
         return _dry_run(request, flags.json)
-    terminal = output.Terminal(flags.quiet or flags.json)
+    reporter = terminal.Terminal(flags.quiet or flags.json)
     for reason in request.reasons:
-        terminal.say(reason)
-    with terminal.progress:
-        found = run.run(request, terminal, machine.command_started_monotonic_ns())
+        reporter.say(reason)
+    with reporter.progress:
+        result = run.run(request, reporter, machine.command_started_monotonic_ns())
     if flags.json:
-        output.document({"cells": [output.result_as_json(found)]})
+        terminal.document({"cells": [terminal.result_as_json(result)]})
     else:
-        output.result(found, _next(found, request))
-    return 0 if found.status == "ok" else 1
+        terminal.result(result, _next(result, request))
+    return 0 if result.status == "ok" else 1
 
 
 def run_parser() -> argparse.ArgumentParser:
@@ -65,30 +59,30 @@ def run_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _next(found: Any, request: Any) -> str:
+def _next(result: Any, request: Any) -> str:
     """The command a user would want now."""
-    from harness import output
+    from harness import terminal
     from harness.plan import LONGEST_TIMES
 
-    if found.status == "skipped":
+    if result.status == "skipped":
         return "the same command, changed as the status line says"
-    if found.status in ("error", "oom"):
-        log = f"; the worker's own words: {output.near(found.directory)}/raw/*/worker.log" if found.directory else ""
+    if result.status in ("error", "oom"):
+        log = f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log" if result.directory else ""
         return f"the same command goes on from here: {request.asked.command}{log}"
-    if found.status == "unsupported":
+    if result.status == "unsupported":
         return "./run.sh list  (what there is), or another --precision or --device"
-    if found.status == "invalid":
-        return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode {found.mode}"
+    if result.status == "invalid":
+        return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode {result.mode}"
     plain = _without(request.asked.command, "--duration", "--load-seconds")
-    if request.asked.mode == "quick" and "early stopping" in (found.loadgen or ""):
-        longer = 80e-3 * found.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
+    if request.asked.mode == "quick" and "early stopping" in (result.loadgen or ""):
+        longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.asked.mode == "quick":
         return f"{plain} --mode valid  (10 minutes and more, by the round's settings)"
     if request.asked.mode == "submission":
-        return f"./run.sh pack {shlex.quote(output.near(found.directory))} --out submission  (and other cells' directories)"
-    return f"./run.sh audit {shlex.quote(output.near(found.directory))} --mode valid"
+        return f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and other cells' directories)"
+    return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
 
 
 def _without(command: str, *flags: str) -> str:
@@ -99,23 +93,23 @@ def _without(command: str, *flags: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import output, plan, reference
+    from harness import plan, reference, terminal
     from harness.execution import environments
     from harness.inputs import families
 
     prompts = families.dataset_of(request.model).count(request.asked.dataset) if request.asked.dataset else None
-    refused = plan.unsupported(request)
+    obstacle = plan.unsupported(request)
     if request.asked.python:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
-    summary = planned(request, prompts, refused or plan.memory_shortage(request, request.precision), reference.shortage(request))
+    summary = planned(request, prompts, obstacle or plan.memory_shortage(request, request.precision), reference.shortage(request))
     if as_json:
-        output.document(summary)
+        terminal.document(summary)
     else:
-        output.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in summary.items()))
+        terminal.table("Plan (nothing was made)", ("what", "value"), ([k.replace("_", " "), str(v)] for k, v in summary.items()))
     return 0
 
 
-def planned(request: Request, prompts: int | None, refused: str | None, no_reference: str | None) -> dict[str, Any]:
+def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
     limits = request.limits(request.samples if prompts is None else prompts)
     environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
@@ -139,7 +133,7 @@ def planned(request: Request, prompts: int | None, refused: str | None, no_refer
         + (f", of {request.weights.path}" if request.weights else ""),
         "environments_to_make": ", ".join(missing) or "none",
         "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
-        "refused": refused or "no",
+        "refused": obstacle or "no",
         "out": str(request.asked.out),
         "why": "; ".join(request.reasons),
     }

@@ -22,7 +22,7 @@ from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.locks import held
 from sut.devices import DEVICES, HOST
-from sut.registry import ONE_PACKAGE
+from sut.registry import CPU_BUILDS, ONE_PACKAGE
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
@@ -87,20 +87,20 @@ def adopt(python: Path, name: str, round_: str, device: str = HOST) -> Environme
     resolved = shutil.which(str(python))
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
-    found = _inventory(resolved)
-    wanted = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
+    versions = _inventory(resolved)
+    requirements = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
     for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
-        if build not in found and other in found:
-            found[build] = found[other]
-    lacking = [f"{n}=={v}" if v else n for n, v in wanted if n not in found and n not in _NOT_NEEDED]
+        if build not in versions and other in versions:
+            versions[build] = versions[other]
+    lacking = [f"{n}=={v}" if v else n for n, v in requirements if n not in versions and n not in _NOT_NEEDED]
     if lacking:
         raise EnvironmentFailure(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
             "or leave --python out"
         )
-    notes = [f"{n} {found[n]}, where the lock has {v}" for n, v in wanted if v and found[n] != v]
-    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(wanted) and n not in found]
-    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions[n] != v]
+    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in versions]
+    digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
     return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
 
 
@@ -174,18 +174,22 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
 
 
 def _sources(locks: list[Path]) -> list[str]:
-    """uv reads no configuration of pip: pass on where pip was told to look. A torch for the CPU that is not found there comes from
-    PyTorch's own index, whose CPU builds are small; PyPI's are the CUDA builds, which a lock for cuda wants: for it a folder with a torch
-    is left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's."""
-    found = os.environ.get("PIP_FIND_LINKS", "").split()
-    with_torch = {place for place in found if next(Path(place).glob("torch-*"), None)}
-    wanted = {lock.stem.rpartition("-")[2] for lock in locks if re.search(r"^torch==", lock.read_text(encoding="utf-8"), re.M)}
-    flags = [part for place in found if not ("cuda" in wanted and place in with_torch) for part in ("--find-links", place)]
+    """uv reads no configuration of pip: pass on where pip was told to look, and where builds for the CPU are (`CPU_BUILDS`).
+
+    For an accelerator a folder with such a distribution is left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's.
+    """
+    folders, flags = os.environ.get("PIP_FIND_LINKS", "").split(), list[str]()
+    for name, source in CPU_BUILDS.items():
+        holders = {folder for folder in folders if next(Path(folder).glob(f"{name}-*"), None)}
+        locked = (lock.stem for lock in locks if re.search(rf"^{name}==", lock.read_text(encoding="utf-8"), re.M))
+        devices = {stem.rpartition("-")[2] for stem in locked}
+        if any(DEVICES[device].accelerator for device in devices & DEVICES.keys()):
+            folders = [folder for folder in folders if folder not in holders]
+        if HOST in devices and not holders:
+            flags += source
     if index := os.environ.get("PIP_INDEX_URL"):
-        flags += ["--index-url", index]
-    if "cpu" in wanted and not with_torch:
-        flags += ["--torch-backend", "cpu"]
-    return flags
+        flags = ["--index-url", index, *flags]
+    return [*(part for folder in folders for part in ("--find-links", folder)), *flags]
 
 
 def _uv() -> list[str]:
@@ -201,17 +205,17 @@ def _joined(locks: list[Path]) -> bytes:
 
 
 def _run(command: list[str], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        words = " / ".join((done.stderr or done.stdout).strip().splitlines()[-4:])
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
 def _inventory(python: str) -> dict[str, str]:
-    done = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {done.stderr.strip().splitlines()[-1:]}")
-    return dict(json.loads(done.stdout))
+    process = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {process.stderr.strip().splitlines()[-1:]}")
+    return dict(json.loads(process.stdout))
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from compliance.audit_tests import verification
 from compliance.rules import Rules
 from harness.execution import process, rundir
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, Outcome
+from scenarios.worker.job import Job, WorkerOutcome
 
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:
@@ -35,13 +35,13 @@ def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
     return replace(job, test=test, log_dir=job.log_dir.with_name(test), audit=audit)
 
 
-def expected_seconds(names: Sequence[str], performance: Outcome) -> float:
+def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
     """What they will take: as long as the performance test, or next to nothing where audit.config asks for a hundred answers."""
     return sum(performance.test_ns / 1e9 for name in names if name != "TEST06")
 
 
 class Reporter(Protocol):
-    """Where progress goes; output.Terminal is the one of the command line."""
+    """Where progress goes; terminal.Terminal is the one of the command line."""
 
     def say(self, text: str) -> None:
         """One line."""
@@ -53,13 +53,13 @@ class Reporter(Protocol):
         """What a test is going to cost (plan.json)."""
 
 
-def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> Outcome:
+def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Reporter) -> WorkerOutcome:
     """→ what came of it; its logs are in job.log_dir."""
     if earlier := rundir.kept(job):
         reporter.say(f"{job.test}: kept from an earlier attempt")
         return earlier
     job.log_dir.mkdir(parents=True)
-    seen = reporter.watch(job.test)
+    draw = reporter.watch(job.test)
     plan_file, shown = job.log_dir / "plan.json", False
 
     def watch(beat: Beat) -> None:
@@ -67,7 +67,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
         if not shown and plan_file.exists():
             reporter.planned(job.test, json.loads(plan_file.read_text(encoding="utf-8")))
             shown = True
-        seen(beat)
+        draw(beat)
 
     outcome = process.run(job, python, process_env, watch)
     if outcome.status == "ok" and not (job.log_dir / "mlperf_log_detail.txt").exists():
@@ -76,7 +76,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], reporter: Report
     return outcome
 
 
-def too_short(log_dir: Path, outcome: Outcome) -> dict[str, float] | None:
+def too_short(log_dir: Path, outcome: WorkerOutcome) -> dict[str, float] | None:
     """The calibration by which to measure again, where the SUT was so much faster than calibrated that LoadGen calls the test INVALID."""
     if outcome.status != "ok":
         return None

@@ -54,25 +54,25 @@ def accelerators() -> list[Accelerator]:
 
 
 def _accelerator(nvml: Any, handle: Any) -> Accelerator:
-    def told(ask: Callable[[], Any]) -> Any:
+    def answer(ask: Callable[[], Any]) -> Any:
         try:
             return ask()
         except nvml.NVMLError:
             return None
 
     # A GPU that shares the machine's memory has none of its own to tell of.
-    memory, cuda = told(lambda: nvml.nvmlDeviceGetMemoryInfo(handle)), told(nvml.nvmlSystemGetCudaDriverVersion_v2)
-    power_mw, mig = told(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), told(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
-    persistence = told(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
-    held_by = told(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    memory, cuda = answer(lambda: nvml.nvmlDeviceGetMemoryInfo(handle)), answer(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    power_mw, mig = answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+    persistence = answer(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
+    held_by = answer(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return Accelerator(
         name=_text(nvml.nvmlDeviceGetName(handle)),
         memory_bytes=int(memory.total) if memory else psutil.virtual_memory().total,
         driver=_text(nvml.nvmlSystemGetDriverVersion()),
         cuda=cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
         used_memory_bytes=int(memory.used) if memory else None,
-        sm_mhz=told(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
-        sm_most_mhz=told(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_mhz=answer(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+        sm_most_mhz=answer(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
         power_limit_w=power_mw and power_mw / 1000,
         persistence=None if persistence is None else bool(persistence),
         mig=None if mig is None else bool(mig),
@@ -148,10 +148,10 @@ def git() -> dict[str, Any]:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+        process = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None
 
 
 def _cpuinfo() -> Mapping[str, str]:
@@ -171,11 +171,11 @@ def _usable() -> int | None:
 
 def _caches() -> str | None:
     base = Path("/sys/devices/system/cpu/cpu0/cache")
-    found = []
+    names = []
     for index in sorted(base.glob("index*")):
         level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
-        found.append(f"L{level}{'' if kind == 'Unified' else (kind or '')[:1].lower()} {size}")
-    return ", ".join(found) or None
+        names.append(f"L{level}{'' if kind == 'Unified' else (kind or '')[:1].lower()} {size}")
+    return ", ".join(names) or None
 
 
 def _memory_limit() -> int | None:

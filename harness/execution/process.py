@@ -15,15 +15,15 @@ from pathlib import Path
 from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, Outcome, write_json
+from scenarios.worker.job import Job, WorkerOutcome, write_json
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
 _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never will
 
 
-def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> Outcome:
-    """→ the worker's Outcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
+def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> WorkerOutcome:
+    """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
     write_json(job.log_dir / "job.json", job)
     kills_before = _kernel_oom_kills()
     env = {**DEVICES[job.workload.device].process_env, **os.environ, **process_env, "PYTHONPATH": str(ROOT)}
@@ -38,18 +38,18 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
             start_new_session=True,
         )
         try:
-            hung = _watch(process, job.log_dir / "heartbeat", watch)
+            hang = _watch(process, job.log_dir / "heartbeat", watch)
         finally:
             _end_group(process)
     if outcome := read_outcome(job.log_dir):
         return outcome
-    return _post_mortem(job, process.returncode, hung, _kernel_oom_kills() > kills_before)
+    return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before)
 
 
-def read_outcome(log_dir: Path) -> Outcome | None:
+def read_outcome(log_dir: Path) -> WorkerOutcome | None:
     """None: the worker did not get to write one."""
     try:
-        return Outcome(**json.loads((log_dir / "outcome.json").read_text(encoding="utf-8")))
+        return WorkerOutcome(**json.loads((log_dir / "outcome.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -89,19 +89,21 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _post_mortem(job: Job, code: int, hung: Beat | None, oom_killed: bool) -> Outcome:
+def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool) -> WorkerOutcome:
     """Why there is no outcome.json."""
     where = f"in the {job.test} test" if job.procedure == "loadgen" else f"making the {job.test}"
     log = f"see {job.log_dir / 'worker.log'}"
-    if hung:
-        return Outcome("error", f"hung {where}, phase {hung.phase}: no progress after {hung.completed} in {hung.limit_s} s; ended; {log}")
+    if hang:
+        return WorkerOutcome(
+            "error", f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in {hang.limit_s} s; ended; {log}"
+        )
     if code == -signal.SIGKILL and oom_killed:
-        return Outcome("oom", f"the kernel killed the worker {where} for want of memory: choose a smaller --size or --batch-size")
+        return WorkerOutcome("oom", f"the kernel killed the worker {where} for want of memory: choose a smaller --size or --batch-size")
     if free_bytes(job.log_dir) < 1 << 20:
-        return Outcome("error", f"the disk of {job.log_dir} is full {where}: free some space or choose another --out")
+        return WorkerOutcome("error", f"the disk of {job.log_dir} is full {where}: free some space or choose another --out")
     if code < 0:
-        return Outcome("error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}")
-    return Outcome("error", f"the worker ended {where} with exit code {code} and no outcome; {log}")
+        return WorkerOutcome("error", f"the worker was killed {where} by signal {signal.Signals(-code).name}; {log}")
+    return WorkerOutcome("error", f"the worker ended {where} with exit code {code} and no outcome; {log}")
 
 
 def free_bytes(path: Path) -> int:

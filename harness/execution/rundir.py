@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.cell import FINAL, Cell
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
-from scenarios.worker.job import Job, Outcome, read_job
+from scenarios.worker.job import Job, WorkerOutcome, read_job
 
 _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 
@@ -87,7 +87,7 @@ def status(directory: Path) -> str | None:
         return None
 
 
-def kept(job: Job) -> Outcome | None:
+def kept(job: Job) -> WorkerOutcome | None:
     """The outcome of an earlier attempt at exactly this test that went well; else the attempt's folder is set aside and None."""
     from harness.execution.process import read_outcome
 

@@ -23,10 +23,10 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
         )
-    config = {**model.own.defaults, **_rope(path, config)}
+    config = {**model.user_weights.defaults, **_rope(path, config)}
     _derive(config, model)
     _check_dimensions(path, model, config)
-    for key, accepted in model.own.only.items():
+    for key, accepted in model.user_weights.only.items():
         if (value := config.get(key)) is not None and value not in accepted:
             there = " or ".join(json.dumps(a) for a in accepted)
             raise UsageError(
@@ -44,36 +44,36 @@ def _load(path: Path) -> dict[str, Any]:
     if not file.is_file():
         raise UsageError(f"--weights {path}: there is no config.json in it; give the folder that save_pretrained wrote")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as e:
         raise UsageError(f"--weights {path}: config.json is not JSON ({e}): download or save it again") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise UsageError(f"--weights {path}: config.json is not a JSON object: give the folder that save_pretrained wrote")
-    return found
+    return document
 
 
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
-    kind, wanted = config.get("model_type"), model.config["model_type"]
-    if kind != wanted:
+    kind, expected_kind = config.get("model_type"), model.config["model_type"]
+    if kind != expected_kind:
         other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
         advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
-        raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {wanted}: {advice}")
-    named, own = config.get("architectures"), model.native_class
-    if named and own not in named:
+        raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {expected_kind}: {advice}")
+    named, needed = config.get("architectures"), model.native_class
+    if named and needed not in named:
         raise UsageError(
-            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {own}: a head it lacks must be trained first; "
-            f"{own}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
+            f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {needed}: a head it lacks must be trained "
+            f"first; {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
         )
 
 
 def _rope(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """Both spellings, today's `rope_parameters` and yesterday's `rope_scaling` beside `rope_theta`, become `rope_theta` alone."""
     rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
-    given = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
-    kind = given.pop("rope_type", given.pop("type", "default"))
-    given.pop("type", None)
-    theta = given.pop("rope_theta", None)
-    if kind != "default" or given:
+    rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
+    kind = rope.pop("rope_type", rope.pop("type", "default"))
+    rope.pop("type", None)
+    theta = rope.pop("rope_theta", None)
+    if kind != "default" or rope:
         raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and not every SUT can: it is not served")
     return rest if theta is None else {**rest, "rope_theta": theta}
 
@@ -91,8 +91,8 @@ def _derive(config: dict[str, Any], model: Model) -> None:
 def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     for key in sorted(model.dimensions | {"num_attention_heads", "max_position_embeddings"}):
         if not _whole(config.get(key)):
-            found = json.dumps(config[key]) if key in config else "no"
-            raise UsageError(f"--weights {path}: config.json has {found} {key}, and {model.name} needs a whole number from 1 on")
+            value = json.dumps(config[key]) if key in config else "no"
+            raise UsageError(f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole number from 1 on")
     heads = config["num_attention_heads"]
     for key, number in (("num_key_value_heads", config.get("num_key_value_heads", 1)), ("num_attention_heads", heads)):
         whole = heads if key == "num_key_value_heads" else config["hidden_size"] if "head_dim" not in model.dimensions else heads

@@ -26,12 +26,12 @@ _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _NAMED = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Folder:
     """A folder that fits its model.
 
     Attributes:
-        size: named "own"; its `config` is what the SUTs read.
+        size: named "user"; its `config` is what the SUTs read.
         files: those with weights, sorted by name, within `path`; `index`: whether an index names them.
         tokenizer: the folder's; None: it has none.
         end_tokens: ids that end an answer, as the folder's generation_config.json or else its config.json says.
@@ -50,8 +50,8 @@ class Folder:
 def look(path: Path, model: Model) -> Folder:
     """Reads the configuration, the tokenizer and the headers of the weights. Raises UsageError where SUTs would fail or differ."""
     if not path.is_dir():
-        found = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
-        raise UsageError(f"--weights {path}: {found}; give a folder with config.json and {SINGLE}")
+        why = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
+        raise UsageError(f"--weights {path}: {why}; give a folder with config.json and {SINGLE}")
     make_inputs = families.of(model).weights_inputs
     if make_inputs is None:
         raise UsageError(f"--weights {path}: {model.name} runs with its seeded weights only: leave it out")
@@ -60,29 +60,35 @@ def look(path: Path, model: Model) -> Folder:
     tensors = _tensors(path, files, index)
     stored, extra = _compare(path, model, config, tensors)
     notes = [*notes, *extra]
-    own_tokenizer = tokenizer.of_folder(path, model.own.adds)
-    if own_tokenizer and own_tokenizer.vocabulary > config["vocab_size"]:
+    user_tokenizer = tokenizer.of_folder(path, model.user_weights.adds)
+    if user_tokenizer and user_tokenizer.vocabulary > config["vocab_size"]:
         raise UsageError(
-            f"--weights {path}: {own_tokenizer.name} has {own_tokenizer.vocabulary} tokens and config.json says vocab_size "
+            f"--weights {path}: {user_tokenizer.name} has {user_tokenizer.vocabulary} tokens and config.json says vocab_size "
             f"{config['vocab_size']}: the two are not of one model"
         )
     precision = _precision(config, stored)
     if "F16" in stored:
         notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
-    notes.append(f"weights of {path}, tokenizer {own_tokenizer.name if own_tokenizer else 'none'}")
+    notes.append(f"weights of {path}, tokenizer {user_tokenizer.name if user_tokenizer else 'none'}")
     config["dtype"] = precision
-    ends = _end_tokens(path, config)
-    size = _size(path, model, config, precision, make_inputs(path, model, config, own_tokenizer))
-    return Folder(path, size, files, index, own_tokenizer, ends, tuple(notes))
+    return Folder(
+        path=path,
+        size=_size(path, model, config, precision, make_inputs(path, model, config, user_tokenizer)),
+        files=files,
+        index=index,
+        tokenizer=user_tokenizer,
+        end_tokens=_end_tokens(path, config),
+        notes=tuple(notes),
+    )
 
 
 def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     """Transformers generates by generation_config.json where there is one; chat models have more end tokens there than in config.json."""
-    said = config.get("eos_token_id")
+    end_ids = config.get("eos_token_id")
     with suppress(OSError, ValueError):
         generation = json.loads((path / "generation_config.json").read_text(encoding="utf-8"))
-        said = generation.get("eos_token_id", said) if isinstance(generation, dict) else said
-    each = said if isinstance(said, list) else [said]
+        end_ids = generation.get("eos_token_id", end_ids) if isinstance(generation, dict) else end_ids
+    each = end_ids if isinstance(end_ids, list) else [end_ids]
     return tuple(sorted({i for i in each if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < config["vocab_size"]}))
 
 
@@ -92,9 +98,9 @@ def _files(path: Path) -> tuple[tuple[str, ...], bool]:
         return (SINGLE,), False
     if (path / INDEX).is_file():
         shards = sorted(set(_weight_map(path).values()))
-        if odd := [s for s in shards if Path(s).name != s]:
+        if strays := [s for s in shards if Path(s).name != s]:
             raise UsageError(
-                f"--weights {path}: {INDEX} names a file outside the folder ({odd[0]}): copy it in, and name it without a path"
+                f"--weights {path}: {INDEX} names a file outside the folder ({strays[0]}): copy it in, and name it without a path"
             )
         if missing := [s for s in shards if not (path / s).is_file()]:
             raise UsageError(f"--weights {path}: {INDEX} names {len(shards)} files and {_named(missing)} are missing: download them again")
@@ -116,8 +122,8 @@ def _files(path: Path) -> tuple[tuple[str, ...], bool]:
 
 def _weight_map(path: Path) -> dict[str, str]:
     try:
-        found = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
-        return {str(k): str(v) for k, v in found.items()}
+        files = json.loads((path / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        return {str(k): str(v) for k, v in files.items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(
             f"--weights {path}: {INDEX} is not JSON with a `weight_map` of tensor names and files: download it again"
@@ -128,53 +134,53 @@ def _tensors(path: Path, files: Iterable[str], index: bool) -> dict[str, tuple[t
     """Name → (shape, dtype) from the files' headers."""
     from safetensors import SafetensorError, safe_open
 
-    found: dict[str, tuple[tuple[int, ...], str]] = {}
+    tensors: dict[str, tuple[tuple[int, ...], str]] = {}
     held: dict[str, str] = {}
     for name in files:
         try:
             with safe_open(path / name, framework="np") as f:
                 for key in f.keys():  # noqa: SIM118  not a dict
                     part = f.get_slice(key)
-                    found[key], held[key] = (tuple(part.get_shape()), part.get_dtype()), name
+                    tensors[key], held[key] = (tuple(part.get_shape()), part.get_dtype()), name
         except (SafetensorError, OSError) as e:
             raise UsageError(f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save it again") from None
-    if index and (odd := sorted(set(held.items()) ^ set(_weight_map(path).items()))):
-        raise UsageError(f"--weights {path}: {INDEX} and its files do not agree on where {odd[0][0]} is: save the folder again")
-    return found
+    if index and (strays := sorted(set(held.items()) ^ set(_weight_map(path).items()))):
+        raise UsageError(f"--weights {path}: {INDEX} and its files do not agree on where {strays[0][0]} is: save the folder again")
+    return tensors
 
 
 def _compare(
     path: Path, model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> tuple[set[str], list[str]]:
     """→ (dtypes of the parameters, notes). Raises UsageError with the first names that are missing, too many or of another shape."""
-    today = {_today(name, model): (name, *told) for name, told in tensors.items()}
-    wanted = {t.name: t.shape for t in model.tensors(config)}
-    if missing := [n for n in wanted if n not in today]:
-        raise UsageError(f"--weights {path}: lacks {_named(missing)}, of the {len(wanted)} tensors that {model.name} has: {_advice(model)}")
-    ignored = {n for n in today if n not in wanted and n.endswith(model.own.ignored)}
-    tied = {n for n in today if n in model.own.tied and n not in wanted}
-    if extra := sorted(set(today) - set(wanted) - ignored - tied):
+    today = {_today(name, model): (name, *header) for name, header in tensors.items()}
+    shapes = {t.name: t.shape for t in model.tensors(config)}
+    if missing := [n for n in shapes if n not in today]:
+        raise UsageError(f"--weights {path}: lacks {_named(missing)}, of the {len(shapes)} tensors that {model.name} has: {_advice(model)}")
+    ignored = {n for n in today if n not in shapes and n.endswith(model.user_weights.ignored)}
+    tied = {n for n in today if n in model.user_weights.tied and n not in shapes}
+    if extra := sorted(set(today) - set(shapes) - ignored - tied):
         raise UsageError(f"--weights {path}: holds {_named(extra)}, which {model.name} has not: {_advice(model)}")
-    if wrong := [n for n, shape in wanted.items() if today[n][1] != shape]:
+    if wrong := [n for n, shape in shapes.items() if today[n][1] != shape]:
         first = wrong[0]
         more = f" (and {len(wrong) - 1} more)" if wrong[1:] else ""
         raise UsageError(
-            f"--weights {path}: {first}{more} is {list(today[first][1])} and config.json makes it {list(wanted[first])}: not of one model"
+            f"--weights {path}: {first}{more} is {list(today[first][1])} and config.json makes it {list(shapes[first])}: not of one model"
         )
-    if odd := [n for n in wanted if today[n][2] not in _DTYPES]:
+    if others := [n for n in shapes if today[n][2] not in _DTYPES]:
         raise UsageError(
-            f"--weights {path}: {odd[0]} is stored as {today[odd[0]][2]}: quantised weights are not served, only F32, F16 and BF16; "
+            f"--weights {path}: {others[0]} is stored as {today[others[0]][2]}: quantised weights are not served, only F32, F16 and BF16; "
             "give the folder it was made from"
         )
     for name in tied:
-        _check_equal(path, name, model.own.tied[name])
+        _check_equal(path, name, model.user_weights.tied[name])
     notes = [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
-    notes += [f"{name} equals {model.own.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
-    return {today[n][2] for n in wanted}, notes
+    notes += [f"{name} equals {model.user_weights.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
+    return {today[n][2] for n in shapes}, notes
 
 
 def _today(name: str, model: Model) -> str:
-    for old, new in model.own.renamed.items():
+    for old, new in model.user_weights.renamed.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
     return name
@@ -197,15 +203,15 @@ def _advice(model: Model) -> str:
 
 def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     """What config.json says; where it is silent, what the parameters are stored in. float16 is computed in float32."""
-    said = config.get("dtype") or (_DTYPES[next(iter(stored))] if len(stored) == 1 else "float32")
-    return "bfloat16" if said == "bfloat16" else "float32"
+    dtype = config.get("dtype") or (_DTYPES[next(iter(stored))] if len(stored) == 1 else "float32")
+    return "bfloat16" if dtype == "bfloat16" else "float32"
 
 
 def _size(path: Path, model: Model, config: dict[str, Any], precision: str, inputs: Mapping[str, Any]) -> Size:
     """Batch sizes are those of the model's full size."""
     return replace(
         model.sizes["full"],
-        name="own",
+        name="user",
         summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}",
         precision=precision,
         config=config,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,39 +31,45 @@ def write(directory: Path, record: Mapping[str, Any], rules: Rules, scenario: Pa
     for name, rule in rules.compliance_tests.items():
         outcome = read_outcome(directory / "raw" / name)
         if outcome is not None and outcome.status == "ok":
-            _write_test(directory, name, rule, record, rules, scenario / name, score)
+            _write_test(_Run(directory, record, rules, score), name, rule, scenario / name)
 
 
-def _write_test(
-    directory: Path, name: str, rule: ComplianceTest, record: Mapping[str, Any], rules: Rules, target: Path, score: Accuracy | str
-) -> None:
-    raw, performance = directory / "raw" / name, target / rules.layout.performance
+@dataclass(frozen=True)
+class _Run:
+    """The run directory whose compliance tests are written."""
+
+    directory: Path
+    record: Mapping[str, Any]
+    rules: Rules
+    score: Accuracy | str
+
+
+def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
+    raw, performance = run.directory / "raw" / name, target / run.rules.layout.performance
     performance.mkdir(parents=True)
-    for log in rules.layout.performance_files:
+    for log in run.rules.layout.performance_files:
         shutil.copyfile(raw / log, performance / log)
     if rule.tolerance is not None:
-        details = [logs.read_detail(directory / "raw" / test / "mlperf_log_detail.txt") for test in ("performance", name)]
-        found = verification.speed(rule, record["cell"]["scenario"], rules, *details)
-        (target / "verify_performance.txt").write_text(verification.performance_text(found), encoding="utf-8")
+        details = [logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt") for test in ("performance", name)]
+        speed = verification.speed(rule, run.record["cell"]["scenario"], run.rules, *details)
+        (target / "verify_performance.txt").write_text(verification.performance_text(speed), encoding="utf-8")
     if rule.sampling_target:
-        _write_answers(directory, name, rule, record, rules, target, score)
+        _write_answers(run, name, rule, target)
 
 
-def _write_answers(
-    directory: Path, name: str, rule: ComplianceTest, record: Mapping[str, Any], rules: Rules, target: Path, score: Accuracy | str
-) -> None:
+def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> None:
     (target / "accuracy").mkdir()
-    path = directory / "raw" / name / _ANSWERS
-    whole, found = path.read_bytes(), logged_answers.read(path)
-    (target / "accuracy" / _ANSWERS).write_bytes(rules.truncation.cut(whole) if rule.truncated else whole)
+    path, score = run.directory / "raw" / name / _ANSWERS, run.score
+    whole, test_answers = path.read_bytes(), logged_answers.read(path)
+    (target / "accuracy" / _ANSWERS).write_bytes(run.rules.truncation.cut(whole) if rule.truncated else whole)
     if not rule.truncated:
-        ends = frozenset(record.get("end_tokens") or ())
-        (target / "verify_accuracy.txt").write_text(verification.token_text(found, ends), encoding="utf-8")
+        ends = frozenset(run.record.get("end_tokens") or ())
+        (target / "verify_accuracy.txt").write_text(verification.token_text(test_answers, ends), encoding="utf-8")
         return
-    answers = logs.read_accuracy(directory / "raw" / "accuracy" / _ANSWERS).payloads
-    compared = logged_answers.compare(found.rows, answers)
+    answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
+    compared = logged_answers.compare(test_answers.rows, answers)
     (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers)), encoding="utf-8")
-    with_test = _scored(compared, answers, directory, record) if compared.different and not isinstance(score, str) else score
+    with_test = _scored(run, compared, answers) if compared.different and not isinstance(score, str) else score
     lines = {"baseline_accuracy.txt": score, "compliance_accuracy.txt": with_test} if compared.different else {}
     for file, value in {**lines, "accuracy.txt": with_test}.items():
         end = f"hash={hashlib.sha256(whole).hexdigest()}\n" if file == "accuracy.txt" else ""
@@ -73,13 +80,13 @@ def _line(score: Accuracy | str) -> str:
     return f"not scored: {score}" if isinstance(score, str) else score.line()
 
 
-def _scored(compared: Compared, answers: Mapping[int, bytes], directory: Path, record: Mapping[str, Any]) -> Accuracy | str:
+def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accuracy | str:
     """The accuracy run with the test's answers in the place of its own."""
-    forced = directory / "raw" / "accuracy" / "logits.npy"
-    with np.load(directory / "reference.npz") as reference:
+    forced = run.directory / "raw" / "accuracy" / "logits.npy"
+    with np.load(run.directory / "reference.npz") as reference:
         try:
             return verification.worst(
-                compared.different, answers, record["accuracy"], dict(reference), np.load(forced) if forced.exists() else None
+                compared.different, answers, run.record["accuracy"], dict(reference), np.load(forced) if forced.exists() else None
             )
         except ValueError as e:
             return str(e)

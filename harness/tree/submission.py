@@ -33,7 +33,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     """Write open/<submitter>/ anew; raw/ must hold both tests. → the score, which accuracy.txt tells."""
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     cell, benchmark = record["cell"], record["benchmark"]
-    root, found = directory / "open" / submitter, score(directory, record)
+    root, accuracy_score = directory / "open" / submitter, score(directory, record)
     shutil.rmtree(directory / "open", ignore_errors=True)
     system = system_id(record)
     scenario = root / "results" / system / benchmark["name"] / cell["scenario"]
@@ -41,8 +41,8 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
         target.mkdir(parents=True)
         for name in _LOGS:
             shutil.copyfile(directory / "raw" / test / name, target / name)
-    _write_accuracy(directory, found, rules, scenario / "accuracy")
-    compliance_folders.write(directory, record, rules, scenario, found)
+    _write_accuracy(directory, accuracy_score, rules, scenario / "accuracy")
+    compliance_folders.write(directory, record, rules, scenario, accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
     (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
@@ -54,7 +54,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     if record["mode"] == "submission":
         _copy_source(source)
     (source / "README.md").write_text(_source_readme(record), encoding="utf-8")
-    return found
+    return accuracy_score
 
 
 def _copy_source(target: Path) -> None:
@@ -70,20 +70,22 @@ def score(directory: Path, record: dict[str, Any]) -> Score:
     """The accuracy of the whole log against the reference; a sentence where it cannot be told."""
     if not (directory / "reference.npz").exists():
         return str(record["accuracy"].get("reason") or "no reference")
-    raw, judged = directory / "raw" / "accuracy", record["accuracy"]
+    raw, accuracy_record = directory / "raw" / "accuracy", record["accuracy"]
     answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
     forced = np.load(raw / "logits.npy") if (raw / "logits.npy").exists() else None
     with np.load(directory / "reference.npz") as reference:
         try:
-            return accuracy.score(judged["score"], answers.payloads, dict(reference), judged["tolerance"], judged["keys"], forced)
+            return accuracy.score(
+                accuracy_record["score"], answers.payloads, dict(reference), accuracy_record["tolerance"], accuracy_record["keys"], forced
+            )
         except ValueError as e:
             return f"not scored: {e}"
 
 
-def _write_accuracy(directory: Path, found: Score, rules: Rules, target: Path) -> None:
+def _write_accuracy(directory: Path, accuracy_score: Score, rules: Rules, target: Path) -> None:
     """accuracy.txt with the whole log's hash, then the log cut as truncate_accuracy_log.py cuts it."""
     whole = (directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").read_bytes()
-    line = json.dumps({"accuracy": found}) if isinstance(found, str) else found.line()
+    line = json.dumps({"accuracy": accuracy_score}) if isinstance(accuracy_score, str) else accuracy_score.line()
     (target / "accuracy.txt").write_text(f"{line}\nhash={hashlib.sha256(whole).hexdigest()}\n", encoding="utf-8")
     (target / "mlperf_log_accuracy.json").write_bytes(rules.truncation.cut(whole))
 
@@ -110,14 +112,14 @@ def measurements(record: dict[str, Any]) -> dict[str, str]:
     sources = {"seeded": "seeded random values", "user": f"the user's {record['digests'].get('weights_folder')}", "none": "none is read"}
     source = sources[record["digests"]["weights_source"]]
     precision = record["cell"]["precision"]
-    held = "float32" if precision == "tf32" else precision
+    dtype = "float32" if precision == "tf32" else precision
     products = "; matrix products in tf32" if precision == "tf32" else ""
     return {
         "input_data_types": ", ".join(sorted({array["dtype"] for array in record.get("inputs", {}).values()})) or "int32",
         "retraining": "no",
-        "weight_data_types": held,
+        "weight_data_types": dtype,
         "starting_weights_filename": f"model.safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
-        "weight_transformations": f"cast to {held} on loading; names and layouts mapped to the framework's own{products}",
+        "weight_transformations": f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}",
     }
 
 
@@ -127,7 +129,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     gpus = _cards(record)
     versions = record["environment"]["versions"]
     stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *_STACK) if n in versions)
-    described: dict[str, object] = {
+    fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
         "status": "rdi",
@@ -166,7 +168,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
         "hw_notes": f"governor {m['governor'] or 'not told'}; {m['usable_threads']} usable threads",
         "sw_notes": LABEL,
     }
-    return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in described.items()}
+    return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in fields.items()}
 
 
 _STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")

@@ -20,7 +20,7 @@ from typing import Any
 from scenarios.worker import job as jobs
 from scenarios.worker import preflight, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.job import Job, Outcome
+from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Inference, Unsupported
 from sut.registry import SUTS, load_module
@@ -38,9 +38,9 @@ def main(argv: list[str]) -> None:
     try:
         outcome = measure(job, beat)
     except Unsupported as e:
-        outcome = Outcome("unsupported", str(e))
+        outcome = WorkerOutcome("unsupported", str(e))
     except preflight.Refused as e:
-        outcome = Outcome("skipped", str(e))
+        outcome = WorkerOutcome("skipped", str(e))
     except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
         traceback.print_exc()
         outcome = failure(e, job.sut)
@@ -62,15 +62,15 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def failure(error: Exception, sut: str) -> Outcome:
+def failure(error: Exception, sut: str) -> WorkerOutcome:
     """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error."""
     words = (*_OUT_OF_MEMORY, *(SUTS[sut].out_of_memory if sut in SUTS else ()))
     text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
     full = any(word in f"{type(error).__name__} {error}" for word in words)
-    return Outcome("oom" if full else "error", text[:500])
+    return WorkerOutcome("oom" if full else "error", text[:500])
 
 
-def measure(job: Job, beat: Heartbeat) -> Outcome:
+def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     """Load the SUT, warm it up, and do what the job names."""
     procedure = procedures.find(job.procedure)
     beat.enter("load", LOAD_LIMIT_S)
@@ -84,9 +84,9 @@ def measure(job: Job, beat: Heartbeat) -> Outcome:
     load_ns = _clock() - start
     warmup, answers = warm_up(job, sut, beat)
     slowest_ns = max(w["second_ns"] for w in warmup)
-    known: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup, "answers": answers}
-    known |= procedure(job, sut, beat, slowest_ns)
-    return Outcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **known)
+    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup, "answers": answers}
+    fields |= procedure(job, sut, beat, slowest_ns)
+    return WorkerOutcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **fields)
 
 
 def _peak_host_bytes() -> int:
@@ -100,8 +100,8 @@ def _peak_host_bytes() -> int:
 
 def _versions() -> dict[str, str]:
     """Every distribution of this environment, and the interpreter."""
-    found = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
-    return {"python": sys.version.split()[0], **dict(sorted(found.items()))}
+    versions = {d.metadata["Name"]: d.version for d in importlib.metadata.distributions() if d.metadata["Name"]}
+    return {"python": sys.version.split()[0], **dict(sorted(versions.items()))}
 
 
 if __name__ == "__main__":

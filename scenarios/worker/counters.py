@@ -45,13 +45,13 @@ class Energy:
 
 def read(device: str, powercap: Path = POWERCAP) -> Reading:
     """Every source this process may read. A few hundred microseconds; never raises."""
-    found, ranges, wrap_s, absent = _packages(powercap)
+    microjoules, ranges, wrap_s, absent = _packages(powercap)
     clocks: dict[str, Any] = {}
     if DEVICES[device].library == "nvml":
         gpu, clocks, reason = _gpu()
-        found |= gpu
+        microjoules |= gpu
         absent |= {"gpu": reason} if reason else {}
-    return Reading(time.monotonic_ns(), found, ranges, absent, wrap_s, clocks)
+    return Reading(time.monotonic_ns(), microjoules, ranges, absent, wrap_s, clocks)
 
 
 def between(before: Reading, after: Reading) -> Energy:
@@ -71,11 +71,11 @@ def between(before: Reading, after: Reading) -> Energy:
 
 def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str, float], dict[str, str]]:
     """Zones `intel-rapl:N` named package-N; AMD's are called the same. Subzones are parts of them, and psys the platform around them."""
-    found, ranges, wrap_s, absent = {}, {}, {}, {}
+    microjoules, ranges, wrap_s, absent = {}, {}, {}, {}
     for zone in sorted(p for p in powercap.glob("intel-rapl:*") if _text(p / "name").startswith("package")):
         name = f"cpu {_text(zone / 'name')}"
         try:
-            found[name] = int((zone / "energy_uj").read_text(encoding="ascii"))
+            microjoules[name] = int((zone / "energy_uj").read_text(encoding="ascii"))
             ranges[name] = int((zone / "max_energy_range_uj").read_text(encoding="ascii"))
             wrap_s[name] = ranges[name] / 1e6 / _most_watts(zone)
         except PermissionError:
@@ -83,16 +83,16 @@ def _packages(powercap: Path) -> tuple[dict[str, int], dict[str, int], dict[str,
         except (OSError, ValueError) as e:
             absent[name] = f"{zone / 'energy_uj'} cannot be read: {e}"
         if name in absent:
-            found.pop(name, None)
-    if not found and not absent:
+            microjoules.pop(name, None)
+    if not microjoules and not absent:
         absent["cpu"] = "no powercap counter here (a virtual machine, not Linux, or a processor without RAPL)"
-    return found, ranges, wrap_s, absent
+    return microjoules, ranges, wrap_s, absent
 
 
 def _most_watts(zone: Path) -> float:
     """The highest limit the zone states, with room for peaks."""
-    told = [_text(p) for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw") for p in zone.glob(pattern)]
-    limits = [int(text) / 1e6 for text in told if text.isdigit() and int(text)]
+    watts = [_text(p) for pattern in ("constraint_*_max_power_uw", "constraint_*_power_limit_uw") for p in zone.glob(pattern)]
+    limits = [int(text) / 1e6 for text in watts if text.isdigit() and int(text)]
     return _PEAK * max(limits) if limits else _MOST_WATTS
 
 
@@ -127,13 +127,13 @@ def visible_gpus(nvml: Any) -> list[Any]:
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is None:
         return [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-    found = []
+    gpus = []
     for entry in (e.strip() for e in named.split(",") if e.strip()):
         try:
-            found.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)) if entry.isdigit() else nvml.nvmlDeviceGetHandleByUUID(entry))
+            gpus.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)) if entry.isdigit() else nvml.nvmlDeviceGetHandleByUUID(entry))
         except nvml.NVMLError:
             break
-    return found
+    return gpus
 
 
 def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
@@ -146,11 +146,11 @@ def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
         "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         "throttle_reasons": lambda: int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)),
     }
-    found = {}
+    clocks = {}
     for name, ask in asked.items():
         with suppress(nvml.NVMLError):
-            found[name] = ask()
-    return found
+            clocks[name] = ask()
+    return clocks
 
 
 def _text(path: Path) -> str:

@@ -91,7 +91,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WorkerOutcome:
     """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
 
     `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's

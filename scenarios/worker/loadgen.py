@@ -30,10 +30,10 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
 
     def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
         rows, lengths = payload
-        count, given = len(ids), len(rows)
-        stride = rows.nbytes // given if given else 0
-        if given < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
-            raise ValueError(f"the SUT answered {given} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
+        count, height = len(ids), len(rows)
+        stride = rows.nbytes // height if height else 0
+        if height < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
+            raise ValueError(f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
         try:
             start = addressof(from_buffer(rows))  # type: ignore[arg-type]  # an array is a buffer; numpy's stubs do not say so
         except TypeError:  # read-only, or not C-contiguous. This is the general way, and takes five times as long

@@ -21,7 +21,7 @@ from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
 Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
-"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the Outcome."""
+"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome."""
 
 _clock = time.perf_counter_ns
 _WINDOWS = 5
@@ -53,12 +53,12 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_audit_config(job)
     before = evidence.take(job, sut)
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
-    counted, quiet = counters.read(job.workload.device), disturbance.read()
+    energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
     loadgen.run(job, qsl, issue, flush, plan.trace)
     test_ns = _clock() - start
-    disturbed = disturbance.between(quiet, disturbance.read(), test_ns / 1e9, watch.gaps_ns(), calibration["slowest_batch_ns"])
-    energy = counters.between(counted, counters.read(job.workload.device))
+    disturbances = disturbance.between(load_before, disturbance.read(), test_ns / 1e9, watch.gaps_ns(), calibration["slowest_batch_ns"])
+    energy = counters.between(energy_before, counters.read(job.workload.device))
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
     after = evidence.take(job, sut)
@@ -78,7 +78,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
-        "disturbance": dataclasses.asdict(disturbed),
+        "disturbance": dataclasses.asdict(disturbances),
         **watched,
     }
 
@@ -97,26 +97,10 @@ def calibrate(
     beat.enter("calibrate", hang_limit_s(slowest_ns))
     issue, _ = scenario.callbacks(sut, samples_like, respond, job)
     batch = job.workload.batch_size
-    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
-    samples, wanted_ns = max(2 if batch > 1 else 1, sut.in_flight) * batch, job.limits.calibration_seconds * 1e9
-    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
-    order = np.random.default_rng(0).permutation(samples_like.count)
-    windows: list[float] = []
-    issued = 0
     began = _clock()
-    deadline = _clock() + wanted_ns
-    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
-        indices = order[(issued + np.arange(samples)) % samples_like.count].tolist()
-        issued += samples
-        start = _clock()
-        scenario.drive(issue, indices)
-        elapsed = _clock() - start
-        if elapsed < wanted_ns / _WINDOWS / 2:
-            samples, windows = samples * 2, []
-            deadline = _clock() + wanted_ns
-        else:
-            windows.append(elapsed / samples)
-    windows = windows[1:] or windows
+    # One round of what the SUT keeps in flight at least: a single batch of two that overlap would look twice as slow.
+    least = max(2 if batch > 1 else 1, sut.in_flight) * batch
+    windows, samples = _windows(lambda rows: scenario.drive(issue, rows), samples_like.count, least, job.limits.calibration_seconds * 1e9)
     return {
         "fastest_sample_ns": min(windows),
         "median_sample_ns": statistics.median(windows),
@@ -125,6 +109,33 @@ def calibrate(
         "window_samples": samples,
         "spent_ns": _clock() - began,
     }
+
+
+def _windows(issue: Callable[[list[int]], None], count: int, samples: int, total_ns: float) -> tuple[list[float], int]:
+    """(nanoseconds of a sample in each window, samples of a window).
+
+    Args:
+        issue: issues these rows of the `count` there are, and returns when they are answered.
+        samples: of the first window.
+        total_ns: how long all windows are to last together.
+    """
+    # In the order of the file its first rows alone would stand for all, and a user's file may be sorted by length.
+    order = np.random.default_rng(0).permutation(count)
+    windows: list[float] = []
+    issued = 0
+    deadline = _clock() + total_ns
+    while len(windows) < _WINDOWS and (not windows or _clock() < deadline):
+        rows = order[(issued + np.arange(samples)) % count].tolist()
+        issued += samples
+        start = _clock()
+        issue(rows)
+        elapsed = _clock() - start
+        if elapsed < total_ns / _WINDOWS / 2:
+            samples, windows = samples * 2, []
+            deadline = _clock() + total_ns
+        else:
+            windows.append(elapsed / samples)
+    return windows[1:] or windows, samples
 
 
 def _plan(job: Job, sut: Inference, qsl: Qsl, settings: dict[str, float], sample_ns: float) -> preflight.Plan:
@@ -145,8 +156,16 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
     batches = qsl.batches(size)
     beat.enter("test", 3 * hang_limit_s(slowest_ns), 2 * len(batches))
     start = _clock()
-    ends = job.workload.config.get("end_tokens", ())
-    reference.write_reference(job.log_dir / "reference.npz", sut, qsl.arrays, batches, size, job.logits_rows, lambda: beat.bump(1), ends)
+    reference.write_reference(
+        job.log_dir / "reference.npz",
+        sut,
+        qsl.arrays,
+        prepared=batches,
+        batch_size=size,
+        logits_rows=job.logits_rows,
+        on_batch=lambda: beat.bump(1),
+        end_tokens=job.workload.config.get("end_tokens", ()),
+    )
     return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(evidence.take(job, sut))}
 
 

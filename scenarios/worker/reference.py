@@ -18,6 +18,7 @@ def write_reference(
     path: Path,
     sut: Inference,
     inputs: Batch,
+    *,
     prepared: list[Batch],
     batch_size: int,
     logits_rows: int,
@@ -38,7 +39,7 @@ def write_reference(
     rows = len(next(iter(inputs.values())))
     answers = {k: np.concatenate([_widen(p[k], parts, k) for p in parts])[:rows] for k in parts[0]}
     if "tokens" in answers:
-        answers |= _candidates(sut, inputs, answers, batch_size, logits_rows, on_batch)
+        answers |= _candidates(sut, inputs, answers, batch_size=batch_size, logits_rows=logits_rows, on_batch=on_batch)
         answers |= {"end_tokens": np.array(end_tokens, np.int32), "max_new_tokens": inputs["max_new_tokens"]} if end_tokens else {}
     with path.open("wb") as f:
         np.savez(f, allow_pickle=False, **answers)
@@ -52,7 +53,7 @@ def _widen(array: np.ndarray, parts: list[dict[str, np.ndarray]], key: str) -> n
 
 
 def _candidates(
-    sut: Inference, inputs: Batch, answers: Batch, batch_size: int, logits_rows: int, on_batch: Callable[[], None]
+    sut: Inference, inputs: Batch, answers: Batch, *, batch_size: int, logits_rows: int, on_batch: Callable[[], None]
 ) -> dict[str, np.ndarray]:
     ids, values, kept = [], [], []
     for start in range(0, len(answers["tokens"]), batch_size):

@@ -12,7 +12,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.keras3 import exact, runtime
 
 
-class Classifier:
+class KerasClassifier:
     """A KerasHub classifier. Its methods are those of `sut.contract.Inference`."""
 
     in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
@@ -45,7 +45,7 @@ class Classifier:
         return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
 
 
-def load(workload: Workload) -> Classifier:
+def load(workload: Workload) -> KerasClassifier:
     """The checkpoint's classifier, with its head and the exact activation."""
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
     # KerasHub's converter stops at the backbone.
@@ -55,4 +55,4 @@ def load(workload: Workload) -> Classifier:
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
-    return Classifier(model, workload)
+    return KerasClassifier(model, workload)

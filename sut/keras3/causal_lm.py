@@ -12,7 +12,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.keras3 import runtime
 
 
-class CausalLM:
+class KerasCausalLM:
     """A KerasHub language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight, streams_tokens = 1, False  # generate copies to the host, once, at its end
@@ -60,8 +60,8 @@ class CausalLM:
         return runtime.evidence(self.model, self.workload, "generate", call)
 
 
-def load(workload: Workload) -> CausalLM:
+def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     model = runtime.load_model(workload)
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
-    return CausalLM(model, workload)
+    return KerasCausalLM(model, workload)

@@ -12,7 +12,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
 
 
-class Classifier:
+class TorchClassifier:
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
     streams_tokens = False
@@ -30,7 +30,7 @@ class Classifier:
         arrays = {k: torch.from_numpy(v).to(self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits = self.model(**arrays).logits
-        return compiled.own(logits) if self.workload.execution == "compile" else logits
+        return compiled.detach_from_graph(logits) if self.workload.execution == "compile" else logits
 
     def to_host(self, outputs: torch.Tensor) -> Batch:
         """The logits as float32, on the host."""
@@ -45,6 +45,6 @@ class Classifier:
         return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
 
 
-def load(workload: Workload) -> Classifier:
+def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return Classifier(execution.load_model(workload), workload)
+    return TorchClassifier(execution.load_model(workload), workload)

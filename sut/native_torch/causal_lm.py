@@ -13,7 +13,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
 
 
-class CausalLM:
+class TorchCausalLM:
     """A Transformers language model. Its methods are those of `sut.contract.Inference`."""
 
     in_flight, streams_tokens = 1, False  # generate looks at every token on the host
@@ -66,27 +66,27 @@ class CausalLM:
         ids = tokens.astype(np.int64)
         with torch.no_grad():
             on_device = torch.from_numpy(ids).to(self.workload.device)
-            found: np.ndarray = type(self.model).forward(self.model, input_ids=on_device, use_cache=False).logits.float().cpu().numpy()
+            logits: np.ndarray = type(self.model).forward(self.model, input_ids=on_device, use_cache=False).logits.float().cpu().numpy()
         width = min((w for rows, w in self.shapes if rows == len(ids)), default=None)
         if self.caches is not None and width is not None:
-            found[:, width - 1 :] = self._forced(ids, width)
-        return found
+            logits[:, width - 1 :] = self._forced(ids, width)
+        return logits
 
     def _forced(self, ids: np.ndarray, width: int) -> np.ndarray:
         """Float32 [batch, length - width + 1, vocabulary], from position width - 1 on: the measured call, told which token comes next.
 
         `width`: the shortest prompt that ran with so many rows, so that no graph is new. Graphs give no logits of earlier positions.
         """
-        told, seen = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
+        tokens, steps = torch.from_numpy(ids).to(self.workload.device), list[np.ndarray]()
 
         def force(so_far: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            seen.append(scores.float().cpu().numpy())
+            steps.append(scores.float().cpu().numpy())
             at = so_far.shape[1]
-            return scores if at == told.shape[1] else torch.zeros_like(scores).scatter_(1, told[:, at : at + 1], 1.0)
+            return scores if at == tokens.shape[1] else torch.zeros_like(scores).scatter_(1, tokens[:, at : at + 1], 1.0)
 
         prompt = np.ascontiguousarray(ids[:, :width])
         self._generate(prompt, np.ones_like(prompt), ids.shape[1] - width + 1, logits_processor=[force])
-        return np.stack(seen, axis=1)
+        return np.stack(steps, axis=1)
 
     def synchronise(self) -> None:
         """Wait for the device."""
@@ -97,6 +97,6 @@ class CausalLM:
         return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.generate", call)
 
 
-def load(workload: Workload) -> CausalLM:
+def load(workload: Workload) -> TorchCausalLM:
     """The checkpoint's model, in the workload's precision and execution."""
-    return CausalLM(execution.load_model(workload), workload)
+    return TorchCausalLM(execution.load_model(workload), workload)

@@ -52,7 +52,7 @@ def compile_forward(model: torch.nn.Module) -> None:
     setattr(model, "forward", torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True))  # noqa: B010
 
 
-def own(outputs: torch.Tensor) -> torch.Tensor:
+def detach_from_graph(outputs: torch.Tensor) -> torch.Tensor:
     """Outputs that outlive the next call: those of a CUDA graph lie in its memory, which the next replay overwrites."""
     return outputs.clone() if outputs.device.type == "cuda" else outputs
 
@@ -126,9 +126,9 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
 
     forward = getattr(model.forward, "_torchdynamo_orig_callable", model.forward)
     entries = eval_frame._debug_get_cache_entry_list(forward)
-    made = [eval_frame.innermost_backend(entry.backend) for entry in entries]
-    names = {str(getattr(backend, "compiler_name", backend)) for backend in made}
-    return names, bool(made) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in made)
+    backends = [eval_frame.innermost_backend(entry.backend) for entry in entries]
+    names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
+    return names, bool(backends) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends)
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:

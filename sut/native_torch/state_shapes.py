@@ -25,9 +25,9 @@ def shapes(name: str, config: dict[str, object]) -> dict[str, list[int]]:
 
 def main(name: str, config: Path) -> None:
     """Print them as JSON, with their source."""
-    found = shapes(name, json.loads(config.read_text(encoding="utf-8")))
+    tensors = shapes(name, json.loads(config.read_text(encoding="utf-8")))
     source = f"transformers {transformers.__version__} {name}"
-    sys.stdout.write(json.dumps({"source": source, "tensors": found}, indent=1) + "\n")
+    sys.stdout.write(json.dumps({"source": source, "tensors": tensors}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

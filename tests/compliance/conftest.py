@@ -8,14 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compliance import tree
-
-KINDS = {
-    "Offline": ("Offline", "predict"),
-    "SingleStream": ("SingleStream", "predict"),
-    "tokens": ("Offline", "generate"),
-    "tokens one by one": ("SingleStream", "generate"),
-}
+from tests.support import tree
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +17,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def get(kind: str) -> Path:
         path = folder / kind.replace(" ", "-")
-        return path if path.exists() else tree.build(path, *KINDS[kind])
+        return path if path.exists() else tree.build(path, *tree.KINDS[kind])
 
     return get
 

@@ -16,9 +16,9 @@ from compliance import subject as tree
 from compliance.checks import latencies, layout, metadata
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
+from compliance.folders import result_folders
 from compliance.logs import Detail, Line
-from tests.compliance import conftest
-from tests.compliance import tree as runs
+from tests.support import tree as runs
 
 # What carries no claim: LoadGen's own bookkeeping and texts.
 _NO_CLAIM = (
@@ -44,7 +44,7 @@ def outcomes(checks: list[Check]) -> dict[str, Verdict]:
     return {c.key: c.verdict for c in checks}
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], Path], kind: str) -> None:
     assert not failed(audit.audit(measured(kind)).checks_for("quick"))
     assert audit.audit(measured(kind)).levels == ("quick",)
@@ -52,7 +52,7 @@ def test_a_quick_run_holds_at_quick_and_not_at_valid(measured: Callable[[str], P
     assert [c.id for c in at_valid if c.verdict is Verdict.FAIL] == ["minimum-duration-setting", "measured-duration"]
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 def test_what_lives_up_to_the_round_is_valid(measured: Callable[[str], Path], kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = rules.load("v6.1")
     short = {name: dataclasses.replace(s, min_duration_ms=300, least_count=32) for name, s in real.scenarios.items()}
@@ -69,11 +69,11 @@ def test_too_few_queries_for_early_stopping_fail_valid_only(tmp_path: Path) -> N
     assert found["loadgen-verdict"] is Verdict.FAIL
 
 
-@pytest.mark.parametrize("kind", conftest.KINDS)
+@pytest.mark.parametrize("kind", runs.KINDS)
 @pytest.mark.parametrize("test", tree.TESTS)
 def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
+    subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     keys = [key for key in getattr(subject, test).detail.values if not key.startswith(_NO_CLAIM)]
     assert len(keys) > 50
     unseen = [(key, new) for key in keys for new in (_other, False) if not _seen(_with(subject, test, key, new))]
@@ -83,7 +83,7 @@ def test_no_figure_of_a_log_may_change_or_go_unseen(measured: Callable[[str], Pa
 @pytest.mark.parametrize(("kind", "test"), [("SingleStream", "performance"), ("tokens", "accuracy")])
 def test_a_value_of_another_kind_is_never_a_traceback(measured: Callable[[str], Path], kind: str, test: str) -> None:
     chosen = rules.load("v6.1")
-    subject = tree.read(tree.result_folders(measured(kind), chosen)[0], chosen)
+    subject = tree.read(result_folders(measured(kind), chosen)[0], chosen)
     for key in getattr(subject, test).detail.values:
         for value in (None, True, 0, -1, 10**30, 1e300, "", "x", [], [None], {}, {"a": None}):
             _seen(_with(subject, test, key, value))
@@ -192,6 +192,13 @@ def test_eligibility_says_why_not_and_fails_nothing(run: Path) -> None:
     assert check.verdict is Verdict.MANUAL
     for reason in ("synthetic", "tiny", "mock", "10833"):
         assert reason in check.detail
+
+
+@pytest.mark.parametrize("size", ["user", "own"])  # own: as older records have it
+def test_a_users_weights_are_no_small_size(run: Path, size: str) -> None:
+    runs.edit_json(run / "record.json", lambda record: {**record, "cell": {**record["cell"], "size": size}})
+    (check,) = [c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility"]
+    assert "the model is the" not in check.detail
 
 
 def test_checks_as_json_are_as_their_schema_says(run: Path) -> None:

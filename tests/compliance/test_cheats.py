@@ -11,8 +11,10 @@ from compliance import audit, rules
 from compliance import subject as tree
 from compliance.audit_tests import compliance_tests, repeats
 from compliance.findings.check import Check, Verdict
+from compliance.folders import result_folders
 from tests.cheats import ends_twice
-from tests.compliance import tree as runs
+from tests.support import tree as runs
+from tests.support.rounds import loosened
 
 # Cheat, scenario, task, compliance tests to run, the checks that fail.
 CAUGHT = [
@@ -27,19 +29,9 @@ CAUGHT = [
 ]
 
 
-def loosened(tolerance: float = 0.8) -> rules.Rules:
-    """Runs of a second on a busy machine differ by more than the round allows; the cheats by many times."""
-    real = rules.load()
-    tests = {
-        name: c if c.tolerance is None else dataclasses.replace(c, tolerance=tolerance, tolerance_single_stream=tolerance)
-        for name, c in real.compliance_tests.items()
-    }
-    return dataclasses.replace(real, compliance_tests=tests)
-
-
 def judged(run: Path, of: rules.Rules) -> list[Check]:
     """The audit's checks and those of the compliance tests, by the same rules."""
-    (place,) = tree.result_folders(run, of)
+    (place,) = result_folders(run, of)
     audited = [check for check in audit.audit(run).checks_for("quick") if not check.id.startswith(("test", "output-length"))]
     return audited + compliance_tests.checks(tree.read(place, of))
 
@@ -82,7 +74,7 @@ def test_a_cache_in_a_run_that_repeats_its_samples_is_left_to_a_person_who_is_to
     outcomes = {}
     for name, worker in (("caches", ("tests.cheats.worker", "caches")), ("honest", runs.HONEST)):
         run = runs.build(tmp_path / name, scenario, worker=worker, milliseconds=3000, latency_ms=10.0)
-        (place,) = tree.result_folders(run, of)
+        (place,) = result_folders(run, of)
         outcomes[name] = repeats.check(tree.read(place, of)).verdict
     assert outcomes == {"caches": Verdict.MANUAL, "honest": Verdict.PASS}
 

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from compliance import audit, logs, rules
-from compliance import subject as tree
 from compliance.checks import sample_order
 from compliance.findings.check import Check, Verdict
 from compliance.loadgen import sample_order as order
 from compliance.logs import files
-from tests.compliance import tree as runs
-from tests.compliance.tree import whole
+from tests.support import tree as runs
+from tests.support.tree import whole
 
 HUGE = 1 << 63
 
@@ -118,7 +117,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
         "loaded_qsl_set": [1, 2],
     }
     lines = {key: (logs.Line(1, key, value, 0.0),) for key, value in values.items()}
-    test = tree.LoadGenRun("performance", tmp_path, logs.Detail(values, lines, (), (), ()), logs.Summary({}, "", ()), None, None, None, {})
+    test = runs.performance_run(tmp_path, logs.Detail(values, lines, (), (), ()))
     assert [str(fault) for fault in sample_order._loaded(test, rules.load("v5.1"))] == [
         "the sets, a count or the seed is missing from the log"
     ]
@@ -130,7 +129,7 @@ def test_a_library_too_large_to_shuffle_is_a_finding(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("line", [b"x", b"\xff", b":::MLLOG x"])
 def test_a_log_of_nothing_but_other_lines_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes) -> None:
     """Twenty million of them took two minutes."""
-    monkeypatch.setattr(logs.lines, "_MOST_SEEN", 30)
+    monkeypatch.setattr(logs.lines, "_MOST_COUNTED", 30)
     path = tmp_path / "log"
     path.write_bytes(b"[\n" + (line + b"\n") * 40 + b'{ "seq_id" : 0, "qsl_idx" : 7, "data" : "00" }\n]\n')
     found = logs.read_accuracy(path)

@@ -22,10 +22,10 @@ from compliance import subject as tree
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
 from compliance.logs import files, strict_json, user_conf
-from tests.compliance import tree as runs
-from tests.compliance.mutations import ANSWERS, DETAIL, SUMMARY
-from tests.compliance.test_fuzz import FILES, damage
-from tests.compliance.tree import whole
+from tests.support import tree as runs
+from tests.support.damage import FILES, damage
+from tests.support.mutations import ANSWERS, DETAIL, SUMMARY
+from tests.support.tree import whole
 
 SECRET = "root:x:0:0:a-secret-of-this-machine"
 

@@ -14,8 +14,8 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Verdict
-from tests.compliance import tree
-from tests.compliance.mutations import (
+from tests.support import tree
+from tests.support.mutations import (
     ANSWERS,
     DETAIL,
     SUMMARY,
@@ -52,7 +52,7 @@ from tests.compliance.mutations import (
     without_sample,
     written,
 )
-from tests.compliance.tree import base, change, detail, edit_json, scenario_folder
+from tests.support.tree import base, change, detail, edit_json, scenario_folder
 
 _POWER = "%m-%d-%Y %H:%M:%S.%f"
 FILES = [

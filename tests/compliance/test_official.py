@@ -15,7 +15,8 @@ from compliance import audit, rules
 from compliance import subject as tree
 from compliance.checks import benchmark
 from compliance.findings.check import Check, Verdict
-from tests.compliance import tree as runs
+from compliance.folders import result_folders
+from tests.support import tree as runs
 
 V61 = rules.load("v6.1")
 GOOD = '{"exact_match": 80.0, "f1": 90.5}\n'
@@ -48,7 +49,7 @@ def _folder(root: Path) -> Path:
 
 
 def _found(root: Path, of: rules.Rules | None = None) -> dict[str, Check]:
-    (place,) = tree.result_folders(root, of or _rules())
+    (place,) = result_folders(root, of or _rules())
     return {check.key: check for check in benchmark.checks(tree.read(place, of or _rules()))}
 
 
@@ -61,7 +62,7 @@ def test_a_closed_submission_that_is_as_the_benchmark_asks_passes(closed: Path) 
 
 
 def test_the_open_division_is_told_what_differs_and_not_refused(run: Path) -> None:
-    (place,) = tree.result_folders(run, V61)
+    (place,) = result_folders(run, V61)
     subject = tree.read(place, V61)
     assert {check.verdict for check in benchmark.checks(subject)} == {Verdict.NA}
     reasons = next(c for c in audit.audit(run).checks_for("quick") if c.id == "eligibility").detail
@@ -171,7 +172,7 @@ def test_every_benchmark_of_every_round_has_a_pattern_for_each_metric_and_scenar
     ],
 )
 def test_a_test01_that_is_not_deterministic_is_judged_by_its_accuracy(closed: Path, baseline: Any, compliance: Any, told: str) -> None:
-    (place,) = tree.result_folders(closed, _rules())
+    (place,) = result_folders(closed, _rules())
     texts = [f'{{"exact_match": 80.0, "f1": {value}}}\n' for value in (baseline, compliance)]
     found = list(benchmark.far_apart(tree.read(place, _rules()), texts))
     assert [told in text for text in found] == ([True] if told else [])

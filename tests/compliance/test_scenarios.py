@@ -14,9 +14,9 @@ import pytest
 
 from compliance import audit, rules
 from compliance.findings.check import Check, Verdict
-from tests.compliance import other_scenarios
-from tests.compliance.other_scenarios import BENCHMARK, KINDS, Built
-from tests.compliance.tree import SYSTEM, whole
+from tests.support import other_scenarios
+from tests.support.other_scenarios import BENCHMARK, KINDS, Built
+from tests.support.tree import SYSTEM, whole
 
 PERFORMANCE, ACCURACY = "performance/run_1", "accuracy"
 

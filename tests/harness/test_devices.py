@@ -17,7 +17,7 @@ from scenarios.worker import __main__ as worker
 from sut import registry
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.registry import REFERENCE, SUTS
-from tests.harness.test_run import request
+from tests.support.cells import request
 
 TPU = Device(
     name="tpu",

@@ -9,8 +9,8 @@ import pytest
 from harness import reference
 from harness.execution.environments import Environment
 from harness.inputs import checkpoint, dataset
-from scenarios.worker.job import Outcome
-from tests.harness.test_run import request
+from scenarios.worker.job import WorkerOutcome
+from tests.support.cells import request
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def made(tmp_path, monkeypatch):
         calls.append(job)
         time.sleep(0.3)
         (job.log_dir / "reference.npz").write_bytes(b"answers")
-        return outcomes.pop() if outcomes else Outcome("ok")
+        return outcomes.pop() if outcomes else WorkerOutcome("ok")
 
     monkeypatch.setattr(reference.process, "run", worker)
     environment = Environment("core", tmp_path, "")
@@ -49,7 +49,7 @@ def test_of_two_processes_one_makes_it_and_the_other_waits(made):
 
 
 def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
-    made.outcomes.append(Outcome("oom", "too large"))
+    made.outcomes.append(WorkerOutcome("oom", "too large"))
     assert made().reason == "no reference: oom: too large"
     assert made().path is not None
     assert len(made.calls) == 2
@@ -64,6 +64,6 @@ def test_other_weights_have_a_reference_of_their_own(made):
 def test_idle_threads_of_the_reference_may_sleep(made, monkeypatch):
     """OpenMP's spinning made it many times slower beside another process; nothing is timed there."""
     seen = {}
-    monkeypatch.setattr(reference.process, "run", lambda job, python, env, watch: seen.update(env) or Outcome("error", "enough"))
+    monkeypatch.setattr(reference.process, "run", lambda job, python, env, watch: seen.update(env) or WorkerOutcome("error", "enough"))
     made()
     assert seen["OMP_WAIT_POLICY"] == "PASSIVE"

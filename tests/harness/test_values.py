@@ -4,15 +4,45 @@ import dataclasses
 
 import pytest
 
-from harness.cell import Cell
+from compliance.findings.verdict import ResultLine
+from compliance.folders import ResultFolder
+from compliance.loadgen.sample_order import IssueSettings
+from compliance.logs.trace import Trace
+from compliance.rules import Rules, ScenarioRules
+from compliance.subject import LoadGenRun, Subject
+from harness.cell import Cell, Result
 from harness.execution.machine import Accelerator
 from harness.inputs.models import Model
+from harness.inputs.user_weights import Folder
 from harness.plan import Request
 from scenarios.table import Figure, Scenario
 from scenarios.worker.job import Job, Limits
 from sut.contract import Workload
 
 
-@pytest.mark.parametrize("kind", [Accelerator, Cell, Figure, Job, Limits, Model, Request, Scenario, Workload])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        Accelerator,
+        Cell,
+        Figure,
+        Folder,
+        IssueSettings,
+        Job,
+        Limits,
+        LoadGenRun,
+        Model,
+        Request,
+        Result,
+        ResultFolder,
+        ResultLine,
+        Rules,
+        Scenario,
+        ScenarioRules,
+        Subject,
+        Trace,
+        Workload,
+    ],
+)
 def test_every_field_is_given_by_name(kind):
     assert all(field.kw_only for field in dataclasses.fields(kind))

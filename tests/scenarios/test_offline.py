@@ -9,7 +9,7 @@ import pytest
 from scenarios import offline, single_stream
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Job, Limits
-from tests import mock_job
+from tests.support import mock_job
 
 COUNT = 64
 

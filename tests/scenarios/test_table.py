@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
-from harness import output, plan, result
+from harness import plan, result, terminal
 from harness.cell import Cell, Metric, Result, Status
 from harness.commands import run as run_command
 from harness.errors import UsageError
@@ -16,9 +16,8 @@ from harness.execution.environments import ROOT
 from harness.execution.process import read_outcome
 from scenarios import table
 from scenarios.worker.job import write_json
-from tests import mock_job
-from tests.harness.test_run import request
-from tests.scenarios import multi_stream
+from tests.support import mock_job, multi_stream
+from tests.support.cells import request
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def test_the_table_and_the_rounds_rules_agree_on_what_is_better():
 def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp_path):
     job = mock_job.make(tmp_path, scenario="MultiStream", batch=8)
     write_json(job.log_dir / "job.json", job)
-    command = [sys.executable, "-m", "tests.scenarios.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
+    command = [sys.executable, "-m", "tests.support.multi_stream", str(job.log_dir / "job.json"), str(os.getpid())]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
     outcome = read_outcome(job.log_dir)
     assert outcome is not None and (outcome.status, outcome.reason) == ("ok", "")
@@ -72,7 +71,10 @@ def test_what_a_result_prints_follows_the_table(registered):
             sut="mock", model="bert", size="tiny", task="predict", scenario=scenario, precision="float32", batch_size=8, device="cpu"
         )
         measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
-        return output.measured(Result(cell, "quick", "v6.1", "", Status.OK, measured=measured, metric=Metric("m", 1.0, "ms", False)))
+        metric = Metric("m", 1.0, "ms", False)
+        return terminal.measured(
+            Result(cell=cell, mode="quick", round="v6.1", directory="", status=Status.OK, measured=measured, metric=metric)
+        )
 
     assert printed("MultiStream") == "160 samples in 20 batches of 8, no padding; drawn from 64 inputs"
     assert printed("Offline") == "160 samples in 20 batches of 8, no padding; 2.5 passes over 64 inputs"

@@ -18,7 +18,7 @@ from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
-from sut.registry import load_module
+from sut.registry import SUTS, SutSpec, load_module
 
 Arrays = dict[str, np.ndarray]
 
@@ -33,7 +33,15 @@ def main(specification: Path) -> None:
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:
-        write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
+        write_reference(
+            reference,
+            sut,
+            inputs,
+            prepared=[sut.prepare(inputs)],
+            batch_size=workload.batch_size,
+            logits_rows=spec["logits_rows"],
+            on_batch=lambda: None,
+        )
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
@@ -57,7 +65,7 @@ def main(specification: Path) -> None:
         save(case, sut, change(inputs))
     if forced and not few_shapes:
         np.savez(out / "uneven.npz", **uneven(sut, workload))
-    framework = TORCH if spec["sut"].startswith("native-torch") else KERAS
+    framework = BREAKAGES[SUTS[spec["sut"]].classes]
     framework["zero_layer"](sut.model)
     save("zeroed layer", sut)
     if forced:
@@ -71,7 +79,7 @@ def main(specification: Path) -> None:
         told["bfloat16"] = half.evidence()
     refused = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
     (out / "refused.json").write_text(json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()}))
-    for case, disguise in disguises(spec["sut"], workload).items():
+    for case, disguise in disguises(SUTS[spec["sut"]], workload).items():
         told[case] = disguise(module.load(workload), {k: v[:2] for k, v in inputs.items()})
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
 
@@ -150,19 +158,21 @@ def torch_restore_cache() -> None:
 _UPDATE: list[Any] = []
 
 
-def disguises(sut: str, workload: Workload) -> dict[str, Callable[[Any, Arrays], Evidence]]:
+def disguises(spec: SutSpec, workload: Workload) -> dict[str, Callable[[Any, Arrays], Evidence]]:
     """What a SUT may do that its name denies. The language model of one backend would show no other way than its classifier."""
-    if sut == "native-torch-eager":
-        return {"compiled": compiled}
-    if workload.task != "predict" or sut == "native-torch-compile":  # whose disguises are tests/sut/compile_cases.py's
+    if spec.execution == "compile":  # tests/sut/compile_cases.py has its disguises
         return {}
-    known = {
-        "keras3-jax": {"run eagerly": run_eagerly, "jit disabled": jit_disabled, "lower precision": lower_precision},
-        "keras3-tensorflow": {"jit off": jit_off, "run eagerly": tensorflow_eagerly},
-        "keras3-tensorflow-graph": {"jit on": jit_on, "run eagerly": tensorflow_eagerly},
-        "keras3-torch": {"compiled": keras_compiled, "lower precision": autocast},
+    if spec.classes == "transformers":
+        return {"compiled": compiled}
+    if workload.task != "predict":
+        return {}
+    by_backend = {
+        ("jax", "xla"): {"run eagerly": run_eagerly, "jit disabled": jit_disabled, "lower precision": lower_precision},
+        ("tensorflow", "xla"): {"jit off": jit_off, "run eagerly": tensorflow_eagerly},
+        ("tensorflow", "graph"): {"jit on": jit_on, "run eagerly": tensorflow_eagerly},
+        ("torch", "eager"): {"compiled": keras_compiled, "lower precision": autocast},
     }
-    return {**known.get(sut, {}), "mixed": mixed}
+    return {**by_backend.get((str(spec.backend), spec.execution), {}), "mixed": mixed}
 
 
 def compiled(sut: Any, inputs: Arrays) -> Evidence:
@@ -288,6 +298,8 @@ TORCH: dict[str, Callable[..., None]] = {
     "restore_cache": torch_restore_cache,
 }
 KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras_drop_cache, "restore_cache": lambda: None}
+BREAKAGES = {"transformers": TORCH, "keras_hub": KERAS}
+"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken."""
 
 
 if __name__ == "__main__":

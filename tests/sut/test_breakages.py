@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-SUTS = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
-FEW = ("native-torch-eager", "keras3-jax", "keras3-torch")  # Gemma's: KerasHub's file of it is the same on every backend
-COMPILED = "native-torch-compile"
-EAGER_OR_XLA = [*((sut, "mistral") for sut in SUTS), *((sut, "gemma") for sut in FEW)]
-PAIRS = [*((sut, "bert") for sut in SUTS), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
-IN_BFLOAT16 = [pair for pair in PAIRS if pair != (COMPILED, "mistral")]  # see tests/sut/probe.py
+from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS
+
 BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
 
 

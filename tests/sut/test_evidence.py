@@ -9,10 +9,9 @@ import pytest
 from compliance import rules
 from compliance.checks.evidence import findings
 from sut.registry import SUTS
-from tests.sut.test_breakages import IN_BFLOAT16, PAIRS
+from tests.sut.conftest import IN_BFLOAT16, NAMES, PAIRS
 
-NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
-KERAS = [name for name in NAMES if name.startswith("keras3")]
+KERAS = [name for name in NAMES if SUTS[name].classes == "keras_hub"]
 TENSORFLOW = [(sut, model) for model in ("bert", "mistral") for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")]
 
 

@@ -48,7 +48,7 @@ def python(interpreter: Path, module: str, argument: Path, **variables: str) -> 
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """bert/ and mistral/ in shards, gemma/ in one file."""
     root = tmp_path_factory.mktemp("saved")
-    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.own_folders", root)
+    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
     return root
 
 
@@ -95,7 +95,7 @@ def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> 
         "folders": {k: str(checkpoint.of_folder(v, model, root).path) for k, v in (("whole", whole), ("swapped", swapped))},
     }
     (out / "spec.json").write_text(json.dumps(told))
-    python(interpreter, "tests.sut.own_answers", out / "spec.json", **spec.process_env)
+    python(interpreter, "tests.sut.user_answers", out / "spec.json", **spec.process_env)
     with np.load(root / f"{name}.npz") as f:
         return Probed(model, out, dict(f), {})
 
@@ -138,7 +138,7 @@ def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved,
     flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
     assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
-    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "own", True)
+    assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "user", True)
     record = json.loads((Path(found["directory"]) / "record.json").read_text())
     assert record["digests"]["weights_source"] == "user"
     assert found["cell"]["weights"] == record["digests"]["weights"][:12]

@@ -68,7 +68,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Own:
+class UserWeightsRules:
     """What a user's own folder (`--weights`) may be, beyond a table that fits.
 
     Attributes:
@@ -116,7 +116,7 @@ class Model:
     weights: tuple[Weight, ...]
     rules: tuple[Rule, ...]
     config: Mapping[str, Any]
-    own: Own
+    user_weights: UserWeightsRules
 
     @property
     def native_class(self) -> str:
@@ -153,8 +153,8 @@ def load(name: str) -> Model:
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
-        made = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
-        sizes[key] = Size(name=key, config=config, tensors=made, **value)
+        tensors = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
+        sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(
         name=name,
@@ -170,13 +170,13 @@ def load(name: str) -> Model:
         weights=weights,
         rules=rules,
         config=data["config"],
-        own=_own(data.get("own", {})),
+        user_weights=_user_weights(data.get("user", {})),
     )
 
 
-def _own(data: Mapping[str, Any]) -> Own:
+def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return Own(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
+    return UserWeightsRules(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:

@@ -47,12 +47,12 @@ def fan_in(shape: Sequence[int]) -> int:
 
 def tensors(rules: Sequence[Rule], shapes: Mapping[str, Sequence[int]]) -> tuple[Tensor, ...]:
     """The checkpoint, in the order of `shapes`. Raises ValueError for a name no rule matches and for a rule that matches none."""
-    chosen = {name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None) for name in shapes}
-    if unmatched := [name for name, rule in chosen.items() if rule is None]:
+    matches = {name: next((rule for rule in rules if fnmatchcase(name, rule.pattern)), None) for name in shapes}
+    if unmatched := [name for name, rule in matches.items() if rule is None]:
         raise ValueError(f"no rule matches {unmatched[0]} (and {len(unmatched) - 1} more): add one")
-    if idle := [rule.pattern for rule in rules if rule not in chosen.values()]:
+    if idle := [rule.pattern for rule in rules if rule not in matches.values()]:
         raise ValueError(f"the rule {idle[0]!r} matches no tensor: remove or correct it")
-    return tuple(_tensor(name, tuple(shapes[name]), rule) for name, rule in chosen.items() if rule)
+    return tuple(_tensor(name, tuple(shapes[name]), rule) for name, rule in matches.items() if rule)
 
 
 def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
@@ -62,5 +62,5 @@ def _tensor(name: str, shape: tuple[int, ...], rule: Rule) -> Tensor:
 
 def shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Name → shape, from a file that the tool wrote."""
-    found = json.loads(path.read_text(encoding="utf-8"))["tensors"]
-    return {name: tuple(shape) for name, shape in found.items()}
+    document = json.loads(path.read_text(encoding="utf-8"))["tensors"]
+    return {name: tuple(shape) for name, shape in document.items()}

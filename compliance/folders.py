@@ -1,0 +1,107 @@
+"""Where the result folders of a tree or a run directory are, and where their files lie."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from compliance.logs import files
+from compliance.rules import Rules
+
+_OF_A_RUN = ("record.json", "raw", "reference.npz", "result.json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultFolder:
+    """Where the results of one scenario are.
+
+    Attributes:
+        root: the audited directory; findings name files relative to it.
+        division, system, benchmark: the names of the folders above it.
+        submitter_folder: <division>/<submitter>.
+        scenario: the name of its own folder, in the letter case of the rules.
+        folder: results/<system>/<benchmark>/<scenario>.
+        run: the run directory around the tree, with record.json and raw/; None: a bare submission.
+        result: its result.json, which may be missing; None: nobody judges it.
+        measurements: the folder of its user.conf, README.md and measurements, as the round's layout has it.
+        compliance: the folder of its compliance tests.
+    """
+
+    root: Path
+    division: str
+    submitter_folder: Path
+    system: str
+    benchmark: str
+    scenario: str
+    folder: Path
+    run: Path | None
+    result: Path | None
+    measurements: Path
+    compliance: Path
+
+    @property
+    def name(self) -> str:
+        """The folder's path, as findings name it."""
+        return self.show(self.folder)
+
+    def show(self, path: Path) -> str:
+        """A path as findings name it: relative to the audited directory."""
+        return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else path.name
+
+    def raw(self, test: str) -> Path | None:
+        """The folder of a test's raw logs in the run directory; None: there is no run directory."""
+        return self.run and self.run / "raw" / test
+
+
+def result_folders(directory: Path, rules: Rules) -> list[ResultFolder]:
+    """The result folders of a run directory, of a root that holds open/, closed/ or network/, or of such a division itself."""
+    if directory.name in rules.layout.divisions and not _divisions(directory, rules):
+        divisions, around = [directory], directory.parent
+    else:
+        divisions, around = _divisions(directory, rules), directory
+    run = around if any(os.path.lexists(around / name) for name in _OF_A_RUN) else None
+    return [place for division in divisions for place in _division(around, division, rules, run)]
+
+
+def _divisions(directory: Path, rules: Rules) -> list[Path]:
+    return [directory / name for name in rules.layout.divisions if (directory / name).is_dir()]
+
+
+def _division(root: Path, division: Path, rules: Rules, run: Path | None) -> Iterator[ResultFolder]:
+    """The result folders of a division: those three below results/. Letter case does not matter, as in the official checker."""
+    names = {name.lower(): name for name in rules.scenarios}
+    for submitter in subfolders(division):
+        for system in subfolders(submitter / "results"):
+            for benchmark in subfolders(system):
+                for folder in subfolders(benchmark):
+                    scenario = names.get(folder.name.lower(), folder.name)
+                    where = {"system": system.name, "benchmark": benchmark.name, "scenario": folder.name}
+                    measurements, compliance = (submitter / t.format(**where) for t in (rules.layout.measurements, rules.layout.compliance))
+                    yield ResultFolder(
+                        root=root,
+                        division=division.name,
+                        submitter_folder=submitter,
+                        system=system.name,
+                        benchmark=benchmark.name,
+                        scenario=scenario,
+                        folder=folder,
+                        run=run,
+                        result=run and run / "result.json",
+                        measurements=measurements,
+                        compliance=compliance,
+                    )
+
+
+def subfolders(path: Path) -> list[Path]:
+    """The folders in a folder, in order; none if it cannot be listed."""
+    entries, _ = files.attempt(lambda p: sorted(e for e in p.iterdir() if e.is_dir()), path)
+    return entries or []
+
+
+def measurements_file(place: ResultFolder, rules: Rules) -> Path:
+    """The measurements file of a result folder; where there is none, the path it would have."""
+    pattern = rules.layout.measurements_file
+    matches, _ = files.attempt(lambda folder: sorted(folder.glob(pattern)), place.measurements)
+    return matches[0] if matches else place.measurements / pattern.replace("*", place.system)

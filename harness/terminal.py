@@ -1,0 +1,255 @@
+"""Everything that is printed: chatter and progress on standard error; on standard output the result, or --json's one document."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from compliance.findings.check import Check, Verdict, escape
+from compliance.findings.verdict import Audit
+from harness.cell import Result, Status
+from scenarios.table import SCENARIOS
+from scenarios.worker.heartbeat import Beat
+
+_ESTIMATES = {
+    "early stopping": " (90th percentile, early-stopping estimate)",
+    "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
+}
+_TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap")
+_COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
+
+_ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
+
+
+class Terminal:
+    """Progress of one command. Off a terminal: a line a phase, no bar; `quiet`: errors alone."""
+
+    def __init__(self, quiet: bool):
+        self.quiet = quiet
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}{task.fields[of]}"),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            auto_refresh=False,  # no thread that draws beside the measurement: it is drawn when the heartbeat is looked at
+            disable=quiet or not self.console.is_terminal,
+        )
+
+    def say(self, text: str) -> None:
+        """One line of chatter, unless quiet."""
+        if not self.quiet:
+            self.console.print(Text(text))
+
+    def planned(self, test: str, plan: Mapping[str, Any]) -> None:
+        """What the test is going to cost, once it is calibrated."""
+        end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
+        self.say(
+            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, until {end}; "
+            f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
+        )
+
+    def watch(self, what: str) -> Callable[[Beat], None]:
+        """→ what draws the progress of a worker, called with each new heartbeat."""
+        state: dict[str, Any] = {"phase": None, "task": None}
+
+        def draw(beat: Beat) -> None:
+            if beat.phase != state["phase"]:
+                self._enter(state, what, beat)
+            if state["task"] is not None:
+                self.progress.update(state["task"], completed=beat.completed, refresh=True)
+
+        return draw
+
+    def _enter(self, state: dict[str, Any], what: str, beat: Beat) -> None:
+        state["phase"] = beat.phase
+        if self.progress.disable:
+            self.say(f"{what}: {beat.phase}")
+            return
+        if state["task"] is not None:
+            self.progress.remove_task(state["task"])
+        task: TaskID = self.progress.add_task(
+            f"{what}: {beat.phase}", total=beat.expected or None, of=f"/{beat.expected}" if beat.expected else ""
+        )
+        state["task"] = None if beat.phase == "done" else task
+        if beat.phase == "done":
+            self.progress.remove_task(task)
+
+
+def document(value: Mapping[str, Any]) -> None:
+    """The one JSON document of --json."""
+    print(json.dumps(value, indent=1, ensure_ascii=False, default=str))
+
+
+def error(text: str) -> None:
+    """One sentence on standard error, in red."""
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {text}", style="red"))
+
+
+def result_as_json(result: Result) -> dict[str, Any]:
+    """A result as result.json holds it."""
+    return asdict(result)
+
+
+def result(result: Result, hint: str) -> None:
+    """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next."""
+    console = Console(highlight=False, soft_wrap=True)
+    c = result.cell
+    console.print(
+        Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
+    )
+    for name, text in [*rows(result), ("next", hint)]:
+        style = _COLOURS.get(result.status, "red") if name == "status" else "strike" if name == "speed" and result.cause else ""
+        console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
+
+
+def rows(result: Result) -> Iterable[tuple[str, str]]:
+    """(name, text) of each line of a result."""
+    cause = f" ({result.cause})" if result.cause else ""
+    yield "status", f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
+    if result.loadgen:
+        yield "LoadGen", f"{result.loadgen}, mode {result.mode}"
+    if result.metric:
+        yield "speed", speed(result) + (" (struck out: invalid)" if result.cause else "")
+    if result.measured:
+        yield "measured", measured(result)
+    if result.accuracy:
+        yield "accuracy", accuracy(result)
+    if result.evidence:
+        yield "evidence", str(result.evidence["sentence"])
+    if result.seconds:
+        yield "time", _times(result.seconds)
+    if result.peak_host_bytes:
+        device = f", {result.peak_device_bytes / 1e9:.2f} GB on the accelerator" if result.peak_device_bytes is not None else ""
+        yield "memory", f"{result.peak_host_bytes / 1e9:.2f} GB at most in the worker{device}"
+    if result.energy:
+        yield "energy", _energy(result)
+    if result.audit:
+        yield "audit", ", ".join(f"{n} {name}" for name, n in result.audit.items()) + f"; holds: {', '.join(result.levels) or 'no level'}"
+    if result.metric:
+        yield "ranked", "yes" if result.ranked else f"no, because {'; '.join(result.unranked)}"
+    for warning in result.warnings:
+        yield "note", warning
+    if result.directory:
+        yield "directory", near(result.directory)
+
+
+def near(directory: str) -> str:
+    """As the reader would type it: relative where it lies below the current directory."""
+    path = Path(directory)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
+
+
+def speed(result: Result) -> str:
+    """The figures of a result in one line, the scenario's own first."""
+    m, one = result.metrics, result.metric
+    assert one is not None
+    parts = [f"{one.value:,.4g} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
+    if "latency_p50_ms" in m:
+        parts.append(f"median {m['latency_p50_ms']:.4g} ms")
+    if "tokens_per_second" in m:
+        parts.append(f"{m['tokens_per_second']:,.4g} tokens/s")
+    if "ms_per_step" in m:
+        parts.append(f"{m['ms_per_step']:.4g} ms/step")
+    return " · ".join(parts)
+
+
+def measured(result: Result) -> str:
+    """What the figure rests on."""
+    m, batch, scenario = result.measured, result.cell.batch_size, SCENARIOS[result.cell.scenario]
+    batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
+    padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
+    parts = [f"{m['samples']:,} samples{batches}{padding}"]
+    if "passes" in m:
+        whole = scenario.one_query or float(m["passes"]).is_integer()
+        over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
+        lengths = f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
+        parts.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")
+    if "tokens" in m:
+        end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
+        parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
+    return "; ".join(parts)
+
+
+def accuracy(result: Result) -> str:
+    """Whether the answers are right, how far off they are and what the limit is, in one line."""
+    a = result.accuracy
+    assert a is not None
+    extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
+    return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
+
+
+def _energy(result: Result) -> str:
+    """Joules of the performance test; where there are none, why."""
+    parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
+    return "; ".join([*parts, *(f"{source} not measured: {why}" for source, why in result.energy["absent"].items())])
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    first = [f"{seconds['until_measuring']:.1f} s until measuring"] if "until_measuring" in seconds else []
+    return ", ".join([*first, *(f"{name} {s:.1f}" for name, s in seconds.items() if name != "until_measuring" and s >= 0.05)])
+
+
+def counted(number: float, noun: str) -> str:
+    """A number and its noun: 1 batch, 2 batches."""
+    return f"{number:,} {noun}{'' if number == 1 else 'es'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def checks(results: Iterable[Check], quiet: bool) -> None:
+    """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
+    console, place = Console(highlight=False, soft_wrap=True), ""
+    by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))
+    for check in by_verdict:
+        if quiet and check.verdict not in (Verdict.FAIL, Verdict.MANUAL):
+            continue
+        if check.place != place:
+            place = check.place
+            console.print(Text(escape(place), style="bold"))
+        console.print(Text(replace(check, place="").line(), style=_COLOURS[check.verdict]))
+        if check.verdict is Verdict.FAIL and check.fix:
+            console.print(Text(f"       {check.fix}"))
+    counts = [(sum(check.verdict is verdict for check in by_verdict), verdict) for verdict in Verdict]
+    console.print(Text(", ".join(f"{n} {verdict.value}" for n, verdict in counts), style="bold"))
+
+
+def audited(audit: Audit, level: str, quiet: bool) -> None:
+    """The findings, what was claimed, and whether the level holds."""
+    checks(audit.checks_for(level), quiet)
+    console = Console(highlight=False, soft_wrap=True)
+    for result in audit.results if not quiet else ():
+        console.print(Text(escape(result.sentence)))
+    console.print(Text(audit.sentence(level), style="bold"))
+
+
+def advice(check: Check) -> None:
+    """What to do about a finding."""
+    Console(highlight=False, soft_wrap=True).print(Text(f"{check.name}: {check.fix}"))
+
+
+def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
+    """A table on standard output."""
+    grid = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for n, column in enumerate(columns):
+        grid.add_column(column, no_wrap=n == 0, overflow="fold")
+    for line in lines:
+        grid.add_row(*map(Text, line))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    console.print(grid)
+    console.print()

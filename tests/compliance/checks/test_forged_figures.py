@@ -1,0 +1,59 @@
+"""What result.json and record.json say of a figure is what log, job and outcome make it; and who reads an earlier version's record."""
+
+import json
+
+import pytest
+
+from compliance import audit
+from compliance.findings.check import Verdict
+from tests.support.mutations import own_result
+from tests.support.tree import edit_json
+
+
+def failed(run):
+    return {check.key for check in audit.audit(run).checks_for("quick") if check.verdict is Verdict.FAIL}
+
+
+def forge(run, *path, value):
+    found = inner = own_result(run)
+    for key in path[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[path[-1]] = value
+    (run / "result.json").write_text(json.dumps(found))
+
+
+@pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
+def test_an_honest_result_holds(run):
+    (run / "result.json").write_text(json.dumps(own_result(run)))
+    assert not failed(run)
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("measured", "tokens"), 7),
+        (("measured", "passes"), 0.5),
+        (("measured", "padding_fraction"), 0.25),
+        (("metrics", "tokens_per_second"), 1e9),
+        (("ranked",), True),
+    ],
+)
+def test_a_figure_that_nothing_makes_is_seen(run, path, value):
+    forge(run, *path, value=value)
+    assert failed(run) == {"outcomes-and-result"}
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+def test_end_tokens_that_the_worker_was_not_told_of_are_seen(run):
+    edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "stop"}})
+    assert "record" in failed(run)
+    edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "ignore"}, "end_tokens": [2]})
+    assert "record" in failed(run)
+
+
+def test_a_record_of_an_earlier_version_is_refused_in_one_sentence_that_says_who_reads_it(run):
+    edit_json(run / "record.json", lambda d: {**d, "schema": "record-1", "git": {"revision": "abc123"}})
+    (check,) = audit.audit(run).checks
+    assert (check.id, check.verdict) == ("version-of-the-record", Verdict.FAIL)
+    assert check.fix == "audit it with that version, at revision abc123"

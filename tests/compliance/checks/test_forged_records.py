@@ -1,0 +1,664 @@
+"""What record.json, the tree and result.json claim of themselves: a good run or submission, one claim changed, the check that sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compliance import audit, rules
+from compliance.findings import verdict
+from compliance.findings.check import Check, Verdict
+from harness import plan
+from harness.inputs import models
+from harness.tree import submission
+from scenarios.worker import loadgen, preflight
+from scenarios.worker.job import Limits
+from tests.support import mock_job, tree
+from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
+from tests.support.tree import base, detail, edit_json, read_json, scenario_folder
+
+PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
+MACHINE = {
+    "cpu": "Processor (R) 9",
+    "sockets": 1,
+    "cores": 2,
+    "threads": 4,
+    "usable_threads": 4,
+    "frequency_mhz": None,
+    "governor": None,
+    "caches": "L2 2048K",
+    "memory_bytes": 25276502016,
+    "disk_bytes": 270553174016,
+    "disk_kind": "virtual disk (vda)",
+    "network_cards": 1,
+    "operating_system": "Debian",
+    "kernel": "Linux 6",
+    "virtualisation": None,
+    "accelerators": [{"name": "NVIDIA H200", "memory_bytes": 150 << 30, "driver": "1"}],
+}
+
+
+def _check(directory: Path, name: str) -> Check:
+    found = {c.key: c for c in tree.whole(audit.audit(directory).checks)}
+    return found[name]
+
+
+def _told(directory: Path, name: str) -> tuple[Verdict, str]:
+    check = _check(directory, name)
+    return check.verdict, check.detail
+
+
+def _bare(run: Path) -> Path:
+    return Path(shutil.copytree(run / "open", run.parent / "bare" / "open")).parent
+
+
+def _of_record(run: Path, *keys: str, **values: Any) -> None:
+    def how(record: Any) -> None:
+        inner = record
+        for key in keys:
+            inner = inner[key]
+        inner.update(values)
+
+    edit_json(run / "record.json", how)
+
+
+@pytest.fixture
+def described(run: Path) -> Path:
+    """The good run with a whole machine in its record, a tree as the harness makes it of that, and a result.json."""
+    _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
+    _of_record(run, "environment", versions={"python": "3.11.7", "numpy": "2.4.6"})
+    record = read_json(run / "record.json")
+    (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
+    name = submission.system_id(record)
+    (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
+    _write(base(run) / "systems" / f"{name}.json", submission.system_description(record, tree.SUBMITTER))
+    _write(scenario_folder(run) / "measurements.json", submission.measurements(record))
+    _write(run / "result.json", own_result(run))
+    return run
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value))
+
+
+def _values(run: Path) -> dict[str, Any]:
+    lines = (json.loads(line.removeprefix(":::MLLOG ")) for line in (run / "raw" / "performance" / DETAIL).read_text().splitlines())
+    return {line["key"]: line["value"] for line in lines}
+
+
+# The tree and the outcomes against the record.
+
+
+def test_a_tree_as_the_harness_makes_it_holds(described: Path) -> None:
+    assert verdict.passes(audit.audit(described).checks_for("quick")), [
+        c.line() for c in audit.audit(described).checks_for("quick") if c.verdict is FAIL
+    ]
+    names = ("system-of-the-record", "measurements-of-the-record", "outcomes-and-result")
+    assert [_check(described, name).verdict for name in names] == [PASS] * 3
+    bare = _bare(described)
+    assert [_check(bare, name).verdict for name in names] == [NA] * 3
+
+
+def test_without_a_record_that_can_be_read_nothing_is_compared(described: Path) -> None:
+    (described / "record.json").write_text("[]")
+    assert _told(described, "outcomes-and-result") == (NA, "record.json, which it is compared with, cannot be read")
+    assert _told(described, "record")[0] is FAIL
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("number_of_nodes", "2"),
+        ("host_processor_model_name", "AMD EPYC 9965"),
+        ("host_processor_core_count", "384"),
+        ("host_memory_capacity", "2048.0 GiB"),
+        ("accelerators_per_node", "8"),
+        ("accelerator_model_name", "NVIDIA H200"),
+        ("framework", "TensorRT 10"),
+        ("framework", "mock: numpy 3.0"),
+        ("operating_system", "Another"),
+        ("system_name", "DGX"),
+    ],
+)
+def test_a_system_that_is_not_the_recorded_machine_fails(described: Path, key: str, value: str) -> None:
+    (path,) = (base(described) / "systems").iterdir()
+    edit_json(path, lambda d: {**d, key: value})
+    outcome, told = _told(described, "system-of-the-record")
+    assert outcome is FAIL and told.startswith(f"{key} is {value!r}; record.json says ")
+
+
+def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
+    _of_record(described, "cell", device="cuda")
+    outcome, told = _told(described, "system-of-the-record")
+    assert outcome is FAIL and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
+    record = read_json(described / "record.json")
+    (path,) = (base(described) / "systems").iterdir()
+    name = submission.system_id(record)
+    _write(path.with_stem(name), submission.system_description(record, tree.SUBMITTER))
+    path.unlink()
+    (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
+    assert _told(described, "system-of-the-record")[0] is PASS
+
+
+def test_another_system_folder_fails(described: Path) -> None:
+    (system,) = (base(described) / "results").iterdir()
+    system.rename(system.with_name("DGX"))
+    (path,) = (base(described) / "systems").iterdir()
+    path.rename(path.with_name("DGX.json"))
+    assert _told(described, "system-of-the-record") == (
+        FAIL,
+        "the system's folder is DGX; record.json's machine and SUT make Processor-R-9-4t-mock",
+    )
+
+
+def test_another_submitter_fails(described: Path) -> None:
+    (path,) = (base(described) / "systems").iterdir()
+    edit_json(path, lambda d: {**d, "submitter": "another"})
+    base(described).rename(described / "open" / "another")
+    assert _told(described, "system-of-the-record") == (FAIL, "the submitter's folder is another; record.json says nobody")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("weight_data_types", "int4"), ("input_data_types", "fp8"), ("starting_weights_filename", "bert-large (sha256 0000)")],
+)
+def test_measurements_that_are_not_of_the_record_fail(described: Path, key: str, value: str) -> None:
+    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, key: value})
+    outcome, told = _told(described, "measurements-of-the-record")
+    assert outcome is FAIL and told.startswith(f"{key} is {value!r}; ")
+
+
+def test_input_types_are_those_the_record_tells(described: Path) -> None:
+    shapes = {"image": {"dtype": "float32", "shape": [8, 8, 3]}, "points": {"dtype": "int32", "shape": [2]}}
+    edit_json(described / "record.json", lambda d: {**d, "inputs": shapes})
+    told = "input_data_types is 'int32'; the run has 'float32, int32'"
+    assert _told(described, "measurements-of-the-record") == (FAIL, told)
+    edit_json(scenario_folder(described) / "measurements.json", lambda d: {**d, "input_data_types": "float32, int32"})
+    assert _told(described, "measurements-of-the-record")[0] is PASS
+
+
+def test_answers_that_are_not_those_that_were_judged_fail(described: Path) -> None:
+    edit_json(described / "record.json", lambda d: {**d, "answers": {"boxes": {"dtype": "float32", "shape": [4]}}})
+    assert _told(described, "record") == (FAIL, "accuracy.keys is ['logits']; the worker answered ['boxes']")
+
+
+@pytest.mark.parametrize(
+    ("stated", "outcome"),
+    [
+        ({"mask_mean_iou": 0.999, "box_error": 1e-4}, PASS),
+        ({"mask_mean_iou": 0.5, "box_error": 1e-4}, FAIL),
+        ({"mask_mean_iou": 0.999, "box_error": 1e-2}, FAIL),
+        ({"box_error": None}, FAIL),
+    ],
+)
+def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described: Path, stated: dict[str, Any], outcome: Verdict) -> None:
+    edit_json(described / "record.json", lambda d: {**d, "accuracy": {"score": "arrays", "keys": ["mask", "box"], "tolerance": stated}})
+    assert _told(described, "tolerance")[0] is outcome
+
+
+@pytest.mark.parametrize("test", ["performance", "accuracy"])
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"answered": 1}, "answered.samples"),
+        ({"answered": {"samples": 7, "payload_bytes": 56}}, "answered.samples is 7"),
+        ({"test_ns": 5}, "test_ns is 5"),
+        ({"test_ns": 10**15}, "test_ns"),
+        ({"test_ns": None}, "test_ns is None"),
+    ],
+)
+def test_an_outcome_that_is_not_of_the_log_fails(run: Path, test: str, change: dict[str, Any], word: str) -> None:
+    edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **change})
+    outcome, told = _told(run, "outcomes-and-result")
+    assert outcome is FAIL and told.startswith(f"{test}: ") and word in told
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metric": {"name": "samples_per_second", "value": 1e12}},
+        {"metric": {"name": "latency_p90", "value": 1.0}},
+        {"metric": None},
+        {"loadgen": "another"},
+        {"mode": "submission"},
+        {"round": "v5.1"},
+        {"cell": {}},
+    ],
+)
+def test_a_result_that_contradicts_the_logs_fails(described: Path, change: dict[str, Any]) -> None:
+    edit_json(described / "result.json", lambda d: {**d, **change})
+    assert _told(described, "outcomes-and-result")[0] is FAIL
+
+
+def test_a_result_that_passes_where_the_accuracy_did_not_fails(described: Path) -> None:
+    path = scenario_folder(described) / "accuracy" / "accuracy.txt"
+    path.write_text(path.read_text().replace('"passed": true', '"passed": false'))
+    assert "accuracy.passed is True" in _told(described, "outcomes-and-result")[1]
+
+
+def test_a_result_that_is_not_written_yet_claims_nothing(described: Path) -> None:
+    (described / "result.json").unlink()
+    assert _told(described, "outcomes-and-result")[0] is PASS
+
+
+def test_a_result_that_is_no_json_fails(described: Path) -> None:
+    (described / "result.json").write_text("samples_per_second: 1e12")
+    assert _told(described, "outcomes-and-result")[0] is FAIL
+
+
+@pytest.mark.parametrize(("change", "word"), [({}, "is of the test 'performance'"), ({"sut": "other"}, "sut differs")])
+def test_the_job_of_a_compliance_test_is_its_own(run: Path, change: dict[str, Any], word: str) -> None:
+    shutil.copytree(run / "raw" / "performance", run / "raw" / "TEST01")
+    edit_json(run / "raw" / "TEST01" / "job.json", lambda d: {**d, **change})
+    outcome, told = _told(run, "record")
+    assert outcome is FAIL and word in told
+
+
+# What the record may not choose.
+
+
+@pytest.mark.parametrize("run", ["Offline", "tokens"], indirect=True)
+def test_a_recorded_tolerance_above_the_rounds_fails(run: Path) -> None:
+    assert _told(run, "tolerance")[0] is PASS
+    _of_record(run, "accuracy", "tolerance", logit_error=1e9)
+    tree.resubmit_answers(run)
+    outcome, told = _told(run, "tolerance")
+    assert outcome is FAIL and "accuracy.tolerance.logit_error is 1000000000.0; " in told and "at most 0.001" in told
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+@pytest.mark.parametrize("value", [0.0, -1, "0.9", None])
+def test_a_recorded_fraction_below_the_rounds_fails(run: Path, value: Any) -> None:
+    _of_record(run, "accuracy", "tolerance", compared_fraction=value)
+    assert _told(run, "tolerance")[0] is FAIL
+
+
+@pytest.mark.parametrize("run", ["tokens"], indirect=True)
+def test_a_record_with_the_names_of_old_is_read(run: Path) -> None:
+    """What records and accuracy.txt said before was regret and judged_fraction."""
+    text = tree.scenario_folder(run) / "accuracy" / "accuracy.txt"
+    for path in (run / "record.json", text):
+        path.write_text(path.read_text().replace("logit_gap", "regret").replace("compared_fraction", "judged_fraction"))
+    assert '"regret"' in (run / "record.json").read_text() and '"judged_fraction_limit"' in text.read_text()
+    assert _told(run, "tolerance")[0] is _told(run, "accuracy-score")[0] is PASS
+    _of_record(run, "accuracy", "tolerance", regret=1e9)
+    assert _told(run, "tolerance")[0] is FAIL
+
+
+@pytest.mark.parametrize(("keys", "value"), [(("accuracy",), {"score": "none"}), (("cell",), {"precision": "int4"})])
+def test_a_score_or_a_precision_without_a_tolerance_fails(run: Path, keys: tuple[str, ...], value: dict[str, str]) -> None:
+    _of_record(run, *keys, **value)
+    assert "has no tolerance for" in _told(run, "tolerance")[1]
+
+
+def test_the_rounds_tolerances_are_the_largest_of_the_harness() -> None:
+    for round in rules.rounds():
+        limits = rules.load(round).project_limits.tolerance
+        for model in map(models.load, models.names()):
+            for precision, tolerance in model.tolerance.items():
+                limit = limits[model.score][precision]
+                assert set(tolerance) == {*limit.at_most, *limit.at_least}
+                assert all(tolerance[name] <= most for name, most in limit.at_most.items())
+                assert all(tolerance[name] >= least for name, least in limit.at_least.items())
+
+
+@pytest.mark.parametrize("run", ["Offline", "SingleStream"], indirect=True)
+def test_a_trace_that_is_not_there_was_not_too_large(run: Path) -> None:
+    (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
+    _of_record(run, "digests", trace=None)
+    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
+    outcome, told = _told(run, "trace")
+    assert outcome is FAIL and "it is left out where it would have more than 34 MB" in told
+
+
+def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
+    (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
+    _of_record(run, "digests", trace=None)
+    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
+    detail(run, "performance", generated_samples_per_query=200_000)
+    assert _told(run, "trace") == (NA, "none was written: it would have been too large")
+    detail(run, "performance", requested_min_duration_ms=600_000)  # no quick run asks for so long
+    assert _told(run, "trace")[0] is FAIL
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
+    own = rules.load().project_limits
+    assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in plan._PACE.items()}
+    for mode, most in own.trace_bytes.items():
+        fits = most // own.trace_sample_bytes[scenario]
+        for count, written in ((fits, True), (fits + 1, False)):
+            job = replace(
+                mock_job.make(tmp_path / f"{mode}-{count}", scenario=scenario),
+                limits=Limits(min_duration_ms=1, min_query_count=count, performance_sample_count=1, trace_bytes=most),
+            )
+            settings = loadgen.settings(job, {"target_qps": 1.0, "target_latency": 1e9})
+            planned = preflight.performance(job, settings, 1e12)
+            assert planned.trace is written, mode
+
+
+# Dates.
+
+
+def test_performance_and_accuracy_at_the_same_time_fail(run: Path) -> None:
+    at = {"test_datetime": "2026-11-21T11:00:00Z", "power_begin": "11-21-2026 11:00:00.000", "power_end": "11-21-2026 11:00:30.000"}
+    detail(run, "performance", **at)
+    detail(run, "accuracy", **(at | {"power_end": "11-21-2026 11:00:05.000"}))
+    assert "performance and accuracy test ran 5 s at the same time" in _told(_bare(run), "dates")[1]
+    later = {"test_datetime": "2026-11-21T11:00:30Z", "power_begin": "11-21-2026 11:00:30.000", "power_end": "11-21-2026 11:00:35.000"}
+    detail(run, "accuracy", **later)
+    shutil.rmtree(run.parent / "bare")
+    assert _told(_bare(run), "dates")[0] is PASS
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "outcome"),
+    [
+        ("10-21-2026 16:30:00.200", "10-21-2026 16:30:00.500", PASS),  # India
+        ("10-21-2026 11:45:00.200", "10-21-2026 11:45:00.500", PASS),
+        ("10-21-2026 11:07:00.200", "10-21-2026 11:07:00.500", FAIL),
+        ("10-21-2026 10:54:00.200", "10-21-2026 10:54:00.500", FAIL),
+        ("10-23-2026 11:00:00.200", "10-23-2026 11:00:00.500", FAIL),
+        ("10-21-2026 11:00:00.500", "10-21-2026 11:00:00.200", FAIL),
+    ],
+)
+@pytest.mark.parametrize("test", ["performance", "accuracy"])
+def test_the_local_dates_are_of_a_time_zone(run: Path, test: str, begin: str, end: str, outcome: Verdict) -> None:
+    for name, second in (("performance", 0), ("accuracy", 1)):
+        at, local = f"2026-10-21T11:00:0{second}Z", f"10-21-2026 11:00:0{second}"
+        detail(run, name, test_datetime=at, power_begin=f"{local}.200", power_end=f"{local}.500")
+    detail(run, test, power_begin=begin, power_end=end)
+    check = _check(_bare(run), "dates")
+    assert check.verdict is outcome, check.detail
+    assert outcome is PASS or check.detail.startswith(f"{test}: power_")
+
+
+@pytest.mark.parametrize("zone", ["IST-5:30", "PST8"])
+def test_a_run_may_be_measured_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str) -> None:
+    """LoadGen's test_datetime is local time that says Z."""
+    monkeypatch.setenv("TZ", zone)
+    run = tree.build(tmp_path / "quick-1")
+    monkeypatch.setenv("TZ", "UTC")  # those of another shell
+    found = {check.key: check for check in audit.audit(tree.comply(run, names=("TEST01",))).checks}
+    assert found["dates"].verdict is PASS, found["dates"].detail
+    assert found["test01-loadgen"].verdict is PASS, found["test01-loadgen"].detail
+
+
+def test_a_date_at_the_end_of_time_is_a_finding(run: Path) -> None:
+    for test in ("performance", "accuracy"):
+        detail(run, test, test_datetime="9999-12-31T23:59:59Z", power_begin="01-01-0001 00:00:00.000", power_end="12-31-9999 23:59:59.999")
+    assert _told(run, "dates")[0] is FAIL
+
+
+def test_a_compliance_test_that_ends_before_it_begins_fails(run: Path) -> None:
+    folder = Path(shutil.copytree(scenario_folder(run) / "performance", scenario_folder(run) / "TEST01" / "performance"))
+    path = folder / "run_1" / DETAIL
+    path.write_text(path.read_text().replace('"power_end", "value": "', '"power_end", "value": "01-01-2020 00:00:00.000" , "x": "'))
+    outcome, told = _told(_bare(run), "dates")
+    assert outcome is FAIL and told.startswith("TEST01: power_begin ")
+
+
+# What others may do with a reason, and we may not.
+
+
+def _of_loadgen(change: Callable[[dict[str, Any]], None], run: Path) -> None:
+    d = _values(run)
+    told = {key: d[key] for key in ("loadgen_version", "loadgen_file_sha1")}
+    change(told)
+    for test in ("performance", "accuracy"):
+        detail(run, test, **told)
+
+
+def _from_a_checkout(told: dict[str, Any]) -> None:
+    del told["loadgen_file_sha1"]["/mlperf_conf.h"]
+    told["loadgen_file_sha1"]["/tests/basic.cc"] = "a" * 40
+
+
+def _another_tag(told: dict[str, Any]) -> None:
+    told["loadgen_version"] = told["loadgen_version"].partition(" @ ")[0] + " @ b66003e1c2"
+    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
+
+
+def _altered(told: dict[str, Any]) -> None:
+    told["loadgen_file_sha1"]["/loadgen.cc"] = "a" * 40
+
+
+def _another_version(told: dict[str, Any]) -> None:
+    told["loadgen_version"] = "5.0.0 @ b66003e1c2"
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"), [(_from_a_checkout, MANUAL), (_another_tag, MANUAL), (_altered, FAIL), (_another_version, FAIL)]
+)
+def test_a_loadgen_that_is_not_the_wheel(run: Path, change: Callable[[dict[str, Any]], None], outcome: Verdict) -> None:
+    _of_loadgen(change, run)
+    assert _told(run, "performance-loadgen")[0] is FAIL
+    check = _check(_bare(run), "accuracy-loadgen")
+    assert check.verdict is outcome
+    assert outcome is FAIL or "compare with the tag" in check.fix
+
+
+def test_a_changed_source_of_loadgen_fails_whoever_submits(run: Path) -> None:
+    _of_loadgen(_from_a_checkout, run)
+    detail(run, "performance", loadgen_git_status_message=" M loadgen.cc")
+    assert _told(_bare(run), "performance-loadgen")[0] is FAIL
+
+
+def test_loadgen_built_again_between_the_tests(run: Path) -> None:
+    detail(run, "accuracy", loadgen_build_date_utc="2026-01-01T00:00:00")
+    assert _told(run, "loadgen-of-both-tests")[0] is FAIL
+    assert _told(_bare(run), "loadgen-of-both-tests")[0] is MANUAL
+
+
+def test_more_than_a_session_between_the_tests(run: Path) -> None:
+    span = {"power_begin": "11-01-2026 11:00:00.200", "power_end": "11-01-2026 11:00:00.500"}
+    detail(run, "accuracy", test_datetime="2026-11-01T11:00:00Z", **span)
+    assert _told(run, "dates")[0] is FAIL
+    outcome, told = _told(_bare(run), "dates")
+    assert outcome is MANUAL and "at most 7 make one session" in told
+
+
+# The stated accuracy.
+
+
+def _score(run: Path, how: Callable[[str], str]) -> Path:
+    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
+    path.write_text(how(path.read_text()))
+    return _bare(run)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda text: text.replace('"passed": true', '"passed": "no"'),
+        lambda text: text.replace('"passed": true', '"passed": null'),
+        lambda text: text.replace('"passed": true', '"passed": 1'),
+        lambda text: "\ufeff" + text.replace('"passed": true', '"passed": false'),
+        lambda text: " \n" + text.replace('"passed": true', '"passed": false'),
+        lambda text: text + '{"passed": false}\n',
+    ],
+)
+def test_an_accuracy_that_does_not_say_it_passed_fails(run: Path, how: Callable[[str], str]) -> None:
+    outcome, told = _told(_score(run, how), "accuracy-score")
+    assert outcome is FAIL and "says of itself that it did not pass" in told
+    assert _told(run, "accuracy-score")[0] is FAIL
+
+
+@pytest.mark.parametrize("how", [lambda text: text.split("\n", 1)[1], lambda text: "\ufeff\n \n" + text.split("\n", 1)[1]])
+def test_an_accuracy_without_a_score_fails(run: Path, how: Callable[[str], str]) -> None:
+    assert _told(_score(run, how), "accuracy-score") == (FAIL, "accuracy.txt holds no score")
+
+
+def test_the_hash_may_come_first(run: Path) -> None:
+    bare = _score(run, lambda text: "\r\n".join(reversed(text.splitlines())) + "\r\n")
+    assert (_told(bare, "accuracy-score")[0], _told(bare, "accuracy-hash")[0]) == (MANUAL, MANUAL)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ('{"exact_match": nan, "f1": -3}', "nan"),
+        ('{"exact_match": 80.0, "f1": -3}', "-3"),
+        ('{"exact_match": 80.0, "f1": 12345.6}', "12345.6"),
+        ('{"exact_match": 80.0, "f1": inf}', "inf"),
+        ('{"exact_match": 80.0, "f1": 9e1000}', "9e1000"),
+        ('{"exact_match": 80.0, "f1": 9.0.9}', "9.0.9"),
+    ],
+)
+def test_a_metric_that_cannot_be_fails_in_the_open_division_too(run: Path, line: str, found: str) -> None:
+    bare = _score(run, lambda text: f"{line}\n{text}")
+    assert _told(bare, "accuracy-target") == (FAIL, f"F1: accuracy.txt says {found}; it can only be a number from 0 to 100")
+
+
+def test_a_metric_that_can_be_is_nothing_to_the_open_division(run: Path) -> None:
+    assert _told(_score(run, lambda text: '{"exact_match": 0.0, "f1": 1.5}\n' + text), "accuracy-target")[0] is NA
+
+
+def test_every_metric_with_a_bound_has_a_pattern() -> None:
+    for round in rules.rounds():
+        of = rules.load(round)
+        assert set(of.accuracy_most) <= set(of.accuracy_patterns)
+        limits = [(metric, least) for row in of.benchmarks.values() for metric, least in row.accuracy.items()]
+        assert all(least <= of.accuracy_most.get(metric, least) for metric, least in limits)
+
+
+# Sizes.
+
+
+def test_a_damaged_log_of_answers_of_any_size_is_not_hashed(run: Path) -> None:
+    os.truncate(run / "raw" / "accuracy" / ANSWERS, (64 << 20) + 1)
+    outcome, told = _told(run, "accuracy-hash")
+    assert outcome is FAIL and "at most 67108864 are hashed" in told
+
+
+def test_a_raw_log_of_any_size_is_not_hashed(run: Path) -> None:
+    os.truncate(run / "raw" / "performance" / SUMMARY, 1 << 40)
+    outcome, told = _told(run, "raw-logs")
+    assert outcome is FAIL and f"{SUMMARY} has 1099511627776 bytes" in told
+
+
+def test_a_reference_of_any_size_is_not_hashed(run: Path) -> None:
+    os.truncate(run / "reference.npz", 1 << 40)
+    outcome, told = _told(run, "digests")
+    assert outcome is FAIL and "reference.npz has 1099511627776 bytes" in told
+
+
+# Source, README, descriptions.
+
+
+@pytest.mark.parametrize("files", [{"LICENSE": "x"}, {"COPYING": "x", "README.rst": "x"}, {"main.py": ""}])
+def test_a_source_without_a_program_fails(run: Path, files: dict[str, str]) -> None:
+    bare = _bare(run)
+    folder = base(bare) / "src" / "bert-tiny"
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    outcome, told = _told(bare, "submitted-source")
+    assert outcome is FAIL and told.startswith("it holds no program, only text")
+    (folder / "Makefile").write_text("all:\n")
+    assert _told(bare, "submitted-source")[0] is PASS
+
+
+@pytest.mark.parametrize("text", ["\n", " \t\r\n", "\u200b\n"])
+def test_a_readme_that_says_nothing_fails(run: Path, text: str) -> None:
+    assert _told(run, "readme")[0] is PASS
+    (scenario_folder(run) / "README.md").write_text(text)
+    assert _told(run, "readme")[0] is FAIL
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        ({"number_of_nodes": 1, "accelerators_per_node": 8, "host_processor_core_count": 32, "host_processors_per_node": 2}, PASS),
+        ({"status": "Available", "host_network_card_count": 2, "accelerator_frequency": None}, PASS),
+        ({"accelerators_per_node": 0}, FAIL),
+        ({"accelerators_per_node": -8}, FAIL),
+        ({"accelerators_per_node": "eight"}, FAIL),
+        ({"host_memory_capacity": 0}, FAIL),
+        ({"status": "soon"}, FAIL),
+        ({"cooling": "\u200b"}, FAIL),
+        ({"framework": " \u2060\u3164"}, FAIL),
+        ({"framework": ""}, FAIL),
+    ],
+)
+def test_a_system_description_is_filled_as_the_official_checker_takes_it(run: Path, change: dict[str, Any], outcome: Verdict) -> None:
+    bare = _bare(run)
+    edit_json(base(bare) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, **change})
+    assert _told(bare, "system-description")[0] is outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [(["fp8", "int8"], PASS), ("fp8", PASS), ([], FAIL), ([""], FAIL), ("", FAIL), ("\u200b", FAIL), (None, FAIL), ([1], FAIL)],
+)
+def test_measurements_may_be_lists_that_say_something(run: Path, value: Any, outcome: Verdict) -> None:
+    bare = _bare(run)
+    edit_json(scenario_folder(bare) / "measurements.json", lambda d: {**d, "input_data_types": value, "notes": ""})
+    assert _told(bare, "measurements-json")[0] is outcome
+
+
+def test_a_benchmark_of_another_suite_is_a_reason_against_eligibility(run: Path) -> None:
+    assert "is no benchmark of the suite" not in _told(run, "eligibility")[1]
+    edit_json(base(run) / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "system_type": "datacenter"})
+    outcome, told = _told(run, "eligibility")
+    assert outcome is MANUAL and "bert-99 is no benchmark of the suite 'datacenter' of this system: edge, both" in told
+
+
+# Closed and network.
+
+
+def _in_division(run: Path, division: str, **system: str) -> Path:
+    root = run.parent / division / "tree"
+    where = Path(shutil.copytree(run / "open", root / division)) / tree.SUBMITTER
+    edit_json(where / "systems" / f"{tree.SYSTEM}.json", lambda d: {**d, "division": division, **system})
+    return root
+
+
+@pytest.mark.parametrize(
+    ("stated", "outcome"),
+    [
+        ("no", PASS),
+        ("No.", PASS),
+        ("N/A", PASS),
+        (["none"], PASS),
+        ("yes, on the validation set", MANUAL),
+        (["no", "yes"], MANUAL),
+    ],
+)
+def test_retraining_is_for_a_person_to_judge_in_the_closed_division(run: Path, stated: Any, outcome: Verdict) -> None:
+    edit_json(scenario_folder(run) / "measurements.json", lambda d: {**d, "retraining": stated})
+    assert _told(_in_division(run, "closed"), "retraining")[0] is outcome
+    assert _told(run, "retraining")[0] is NA
+
+
+@pytest.mark.parametrize("name", ["calibration.md", "documentation/calibration.md", "documentation/calibration.adoc"])
+def test_a_closed_submission_describes_its_calibration(run: Path, name: str) -> None:
+    closed = _in_division(run, "closed")
+    assert _told(closed, "calibration")[0] is MANUAL
+    path = closed / "closed" / tree.SUBMITTER / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n")
+    assert _told(closed, "calibration")[0] is MANUAL
+    path.write_text("Nothing is quantised.\n")
+    assert _told(closed, "calibration") == (PASS, name)
+
+
+def test_the_network_division_is_of_networks(run: Path) -> None:
+    outcome, told = _told(_in_division(run, "network"), "network")
+    assert outcome is FAIL and told.startswith('is_network is absent; the network division wants it "true"; sut_name is ')
+    for test in ("performance", "accuracy"):
+        detail(run, test, sut_name="PyFastSUT Network SUT")
+    shutil.rmtree(run.parent / "network")
+    assert _told(_in_division(run, "network", is_network="true"), "network")[0] is PASS
+
+
+def test_the_closed_division_is_of_none(run: Path) -> None:
+    assert _told(_in_division(run, "closed"), "network")[0] is PASS
+    shutil.rmtree(run.parent / "closed")
+    assert _told(_in_division(run, "closed", is_network="true"), "network")[0] is FAIL

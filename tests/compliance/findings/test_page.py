@@ -1,0 +1,277 @@
+"""The audit as a page: complete, in a reviewer's order, nothing loaded, and whatever a tree holds is text in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from compliance import audit
+from compliance.findings import page
+from compliance.findings.check import Check, Fault, Verdict, judge, manual, not_applicable
+from compliance.findings.verdict import Audit
+from harness import cli
+from harness.errors import UsageError
+from tests.support import tree as runs
+
+WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
+_VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Reader(HTMLParser):
+    """The elements and the text of a page. Fails on an element that is not closed where it should be."""
+
+    def __init__(self, content: str):
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(content)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data + " "
+
+
+def render(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> str:
+    return page.render(directory, level, Audit("v6.1", (), tuple(checks)), WHEN)
+
+
+def read(checks: list[Check], level: str = "quick", directory: str = "runs/a") -> Reader:
+    return Reader(render(checks, level, directory))
+
+
+BAD = judge(
+    "performance-seeds",
+    [Fault("the seed is 1; v6.1 has 2", "TWO", "ONE", "logs/detail.txt", 48)],
+    "",
+    file="logs/detail.txt",
+    fix="measure again",
+)
+GOOD = judge("counts", [], "9 samples")
+PERSON = manual("accuracy-log", "ask the submitter")
+ABSENT = not_applicable("trace", "there is none")
+NOT_ELIGIBLE = manual("eligibility", "not eligible because a; b", reasons=["it is tiny", "it is synthetic"])
+LATER = judge("minimum-duration-setting", ["300 ms; the round asks for 600000 ms"], "")
+ALL = [GOOD, PERSON, ABSENT, NOT_ELIGIBLE, BAD, LATER]
+
+
+def test_a_failure_is_told_with_rule_source_values_place_and_remedy() -> None:
+    text = read(ALL).text
+    for part in ("TWO", "ONE", "logs/detail.txt:48", "measure again", "The three seeds are those of the round", "seeds_check"):
+        assert part in text
+    assert "Level quick of v6.1 does not hold: 1 of 5 checks fails" in text and "runs/a" in text and "2026-08-20 12:00 UTC" in text
+
+
+def test_failures_stand_before_what_people_judge_and_that_before_what_holds() -> None:
+    text = read(ALL).text
+    parts = [
+        text.index(words)
+        for words in (
+            "Levels",
+            "Is it an MLPerf result?",
+            "What fails (1)",
+            "What a person has to judge (1)",
+            "What holds (1)",
+            "What does not apply (1)",
+        )
+    ]
+    assert parts == sorted(parts)
+
+
+def test_what_holds_and_what_does_not_apply_is_folded() -> None:
+    found = read(ALL)
+    assert [attributes for tag, attributes in found.tags if tag == "details"] == [{}, {}]
+    assert "9 samples" in found.text and "there is none" in found.text
+
+
+def test_each_level_says_whether_it_holds_and_what_of_it_fails() -> None:
+    text = read([GOOD, LATER]).text
+    assert "Level quick of v6.1 holds" in text and "quick holds" in text.replace("  ", " ")
+    assert "of this level itself: minimum duration setting" in text
+    assert "Level valid of v6.1 does not hold: 1 of 2 checks fails" in read([GOOD, LATER], "valid").text
+
+
+def test_findings_of_a_level_that_was_not_asked_are_not_listed() -> None:
+    assert "the round asks for 600000 ms" not in read([GOOD, LATER]).text
+    assert "the round asks for 600000 ms" in read([GOOD, LATER], "valid").text
+
+
+def test_reasons_against_eligibility_are_a_list_and_no_finding() -> None:
+    found = read(ALL)
+    assert [tag for tag, _ in found.tags].count("li") == 2 and "it is tiny" in found.text and "unverified" in found.text
+
+
+def test_where_nothing_was_checked_nothing_holds() -> None:
+    assert "nothing could be checked" in read([ABSENT]).text
+
+
+def test_a_fault_without_values_is_its_sentence() -> None:
+    found = read([judge("counts", ["a is missing"], "", file="f")])
+    assert "a is missing" in found.text and ("table", {"class": "faults"}) not in found.tags
+
+
+def test_a_failure_without_faults_is_its_detail() -> None:
+    assert "none in runs" in read([Check("submission-tree", "submission tree", Verdict.FAIL, "none in runs", fix="give a run")]).text
+
+
+def test_what_was_left_out_is_counted() -> None:
+    assert "and 900 more" in read([judge("counts", (Fault(str(n), "1") for n in range(1000)), "")]).text
+    assert "and 500 more" in read([BAD] * 1500).text
+
+
+def test_several_scenarios_have_a_line_each_and_their_failures_stand_by_place(measured: Callable[[str], Path], tmp_path: Path) -> None:
+    for kind in ("Offline", "SingleStream"):
+        shutil.copytree(measured(kind) / "open", tmp_path / "open", dirs_exist_ok=True)
+    (next(tmp_path.rglob("Offline")) / "README.md").unlink()
+    found = read(audit.audit(tmp_path).checks)
+    headings = [tag for tag, _ in found.tags].count("h3")
+    assert "Scenarios and submitters" in found.text and "README.md is missing" in found.text and headings >= 2
+    assert "/Offline" in found.text and "/SingleStream" in found.text
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "</style></table></details><h1>Level quick holds</h1>",
+    "<!-- ",
+    "]]><b>",
+    "&lt;script&gt;",
+    "javascript:alert(1)",
+    "\x1b[31m\r\n\x00\u202e\udcff",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_text_wherever_it_stands(text: str) -> None:
+    fault = Fault(text, text, text, text, 1)
+    checks = [
+        Check(
+            text if check_id == "x" else check_id,
+            text,
+            outcome,
+            text,
+            rule_ids=("C1",),
+            file=text,
+            fix=text,
+            faults=(fault, fault),
+            place=place,
+        )
+        for outcome in Verdict
+        for check_id in ("x", "eligibility")
+        for place in ("", text)
+    ]
+    plain = [_harmless(c) for c in checks]
+    assert [tag for tag, _ in read(checks, directory=text).tags] == [tag for tag, _ in read(plain, directory="x").tags]
+    content = render(checks, directory=text)
+    assert not set("\x1b\r\x00\u202e") & set(content) and content.encode()
+
+
+def _harmless(check: Check) -> Check:
+    """The same check with harmless texts: the page must have the same elements."""
+    fault = Fault("x", "x", "x", "x", 1)
+    return Check(
+        "x" if check.id != "eligibility" else check.id,
+        "x",
+        check.verdict,
+        "x",
+        rule_ids=check.rule_ids,
+        file="x",
+        fix="x",
+        faults=(fault, fault),
+        place="x" if check.place else "",
+    )
+
+
+def test_the_page_needs_nothing_and_runs_nothing() -> None:
+    content = render(ALL)
+    found = Reader(content)
+    assert not {"script", "link", "img", "iframe", "object", "form", "base"} & {tag for tag, _ in found.tags}
+    assert not [name for _, attributes in found.tags for name in attributes if name in ("href", "src", "style") or name.startswith("on")]
+    (policy,) = [a["content"] for tag, a in found.tags if tag == "meta" and "http-equiv" in a]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert "url(" not in content and "@import" not in content and "http://" not in content and "https://" not in content
+
+
+def test_the_page_is_made_for_light_dark_and_paper() -> None:
+    content = render(ALL)
+    assert "prefers-color-scheme: dark" in content and "@media print" in content and 'lang="en"' in content
+
+
+def test_every_finding_has_an_anchor_of_its_own_and_the_same_whatever_its_words(run: Path) -> None:
+    found = audit.audit(run).checks
+    page_of = Reader(render(found, "submission"))
+    anchors = [attributes["id"] for _, attributes in page_of.tags if "id" in attributes]
+    assert len(set(anchors)) == len(anchors) == len(found) - 1  # eligibility is a list of its own
+    assert {"performance-evidence", "minimum-duration-setting"} <= set(anchors)
+
+
+# The command line.
+
+
+def test_the_flag_writes_the_page_beside_what_is_printed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "page.html"
+    assert cli.main(["audit", str(run), "--html", str(file)]) == 0
+    assert (
+        "PASS" in capsys.readouterr().out
+        and "Level quick of v6.1 holds; 1 finding is for a person to judge" in Reader(file.read_text()).text
+    )
+
+
+def test_the_flag_goes_with_json_and_keeps_the_exit_code(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (runs.scenario_folder(run) / "README.md").unlink()
+    assert cli.main(["audit", str(run), "--json", "--html", str(tmp_path / "page.html")]) == 1
+    out = capsys.readouterr()
+    assert "checks" in json.loads(out.out) and not out.err
+    assert "README.md is missing" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("where", ["no/such/folder/page.html", "."])
+def test_a_file_that_cannot_be_written_is_a_usage_error(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str) -> None:
+    assert cli.main(["audit", str(run), "--html", str(tmp_path / where)]) == UsageError.exit_code == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith(f"error: --html {tmp_path / where}: it cannot be written")
+
+
+def test_a_page_is_never_written_over_what_is_no_page_nor_into_what_is_audited(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, link = tmp_path / "mine.txt", tmp_path / "link.html"
+    mine.write_text("mine")
+    link.symlink_to(run / "record.json")
+    before = (run / "record.json").read_bytes()
+    for target, why in ((mine, "no page of an audit"), (link, "lies in the audited directory"), (run / "new.html", "lies in the audited")):
+        assert cli.main(["audit", str(run), "--html", str(target)]) == 2
+        assert why in capsys.readouterr().err
+    assert mine.read_text() == "mine" and (run / "record.json").read_bytes() == before and not (run / "new.html").exists()
+    for _ in range(2):  # a page of an earlier audit may go
+        assert cli.main(["audit", str(run), "--html", str(tmp_path / "page.html")]) == 0
+
+
+def test_the_page_says_what_was_claimed_by_whom(run: Path) -> None:
+    found = audit.audit(run)
+    (claim,) = found.results
+    assert (claim.benchmark, claim.official, claim.scenario, claim.verdict) == ("bert-tiny", "bert-99", "Offline", "VALID")
+    assert claim.figure.endswith(" samples/s") and claim.sentence in Reader(page.render("x", "quick", found, WHEN)).text
+
+
+def test_a_name_that_is_no_utf_8_can_be_written(run: Path, tmp_path: Path) -> None:
+    (runs.scenario_folder(run) / "stray-\udcff.txt").write_text("x")
+    assert cli.main(["audit", str(run), "--quiet", "--html", str(tmp_path / "page.html")]) == 1
+    assert "stray-\\udcff.txt" in (tmp_path / "page.html").read_text(encoding="utf-8")

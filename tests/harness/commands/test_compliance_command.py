@@ -1,0 +1,286 @@
+"""`compliance` on the mock: what it runs, what it keeps, what it refuses, and that `--mode submission` runs the same by itself."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import jsonschema
+import pytest
+
+from compliance import rules
+from compliance import subject as tree
+from compliance.audit_tests import compliance_tests
+from compliance.findings.check import Verdict
+from compliance.folders import result_folders
+from harness import cli, plan, result, run
+from harness.commands import compliance as comply
+from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import loadgen_run
+from harness.execution.environments import ROOT
+from harness.inputs import user_weights
+from harness.tree import submission
+from scenarios.worker.job import WorkerOutcome, read_job
+from sut import registry
+from tests.conftest import CACHE
+from tests.support.cells import Reporter, request
+from tests.support.rounds import shortened
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory):
+    from harness.execution import environments
+
+    environments.ensure(CACHE, "core", "cpu", "v6.1", environments.say_on_stderr)
+    found = {}
+
+    def directory(model):
+        if model not in found:
+            asked = request(tmp_path_factory.mktemp(model), model=model, duration=0.5, options={"latency-ms": 2.0})
+            found[model] = Path(run.run(asked, Reporter(), 0).directory)
+        return found[model]
+
+    return directory
+
+
+@pytest.fixture
+def measured(measured_once):
+    """A finished quick run, as it was before any compliance test: a directory is bound to its place, so it is cleaned, not copied."""
+    directory = measured_once("bert")
+    kept = {name: (directory / name).read_bytes() for name in ("record.json", "result.json", "raw/performance/job.json")}
+    yield directory
+    for name, content in kept.items():
+        (directory / name).write_bytes(content)
+    for folder in (directory / "raw").glob("TEST*"):
+        shutil.rmtree(folder)
+    submission.write(directory, rules.load(), "unofficial")
+
+
+def run_comply(directory, *names, again=False, reporter=None):
+    return {check.key: check for check in comply.comply(directory, names, CACHE, again, reporter or Reporter())}
+
+
+def test_every_test_that_applies_is_run_with_the_same_user_conf_and_its_own_audit_config(measured):
+    checks = run_comply(measured)
+    performance = read_job(measured / "raw/performance/job.json")
+    for name in ("TEST01", "TEST04"):
+        assert (measured / f"raw/{name}/user.conf").read_bytes() == (measured / "raw/performance/user.conf").read_bytes()
+        job = read_job(measured / f"raw/{name}/job.json")
+        assert job.audit_config == measured / f"raw/{name}/audit.config" and job.audit_config.exists()
+        assert job.workload == performance.workload and job.inputs == performance.inputs
+        assert checks[f"{name.lower()}-settings"].verdict is checks[f"{name.lower()}-run"].verdict is Verdict.PASS
+    assert checks["test06"].verdict is Verdict.NA and not (measured / "raw/TEST06").exists()
+    assert checks["test01-answers"].verdict is Verdict.PASS
+    assert "nothing about validity" in checks["quick-run"].detail
+
+
+def test_the_tree_gets_the_folders_the_official_scripts_leave(measured):
+    run_comply(measured)
+    (scenario,) = measured.glob("open/*/results/*/*/*")
+    for name in ("TEST01", "TEST04"):
+        there = {path.relative_to(scenario / name).as_posix() for path in (scenario / name).rglob("*") if path.is_file()}
+        assert there == set(rules.load().compliance_tests[name].files)
+    assert (scenario / "TEST01/verify_accuracy.txt").read_text().endswith("TEST PASS\n")
+
+
+def test_a_generating_model_is_asked_about_its_tokens_too(measured_once):
+    checks = run_comply(measured_once("mistral"))
+    assert json.loads((measured_once("mistral") / "raw/TEST06/plan.json").read_text())["samples"] == 100  # what audit.config asks for
+    assert checks["test06-tokens"].verdict is checks["output-length"].verdict is Verdict.PASS
+    assert {checks[f"test06-{part}"].verdict for part in ("first-token", "token-count", "eos")} == {Verdict.NA}
+
+
+def test_what_was_run_is_kept_and_again_runs_it_anew(measured):
+    run_comply(measured, "TEST04")
+    assert not (measured / "raw/TEST01").exists()
+    before = (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes()
+    reporter = Reporter()
+    run_comply(measured, reporter=reporter)
+    assert "TEST04: kept from an earlier attempt" in reporter.said and (measured / "raw/TEST01").exists()
+    assert (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes() == before
+    run_comply(measured, "TEST04", again=True)
+    assert (measured / "raw/TEST04/mlperf_log_detail.txt").read_bytes() != before
+    assert (measured / "raw/TEST04.attempt-1/mlperf_log_detail.txt").read_bytes() == before
+
+
+def test_the_result_is_derived_again_and_its_figures_stay(measured):
+    before = json.loads((measured / "result.json").read_text())
+    run_comply(measured, "TEST04")
+    after = json.loads((measured / "result.json").read_text())
+    assert after == json.loads(json.dumps(dataclasses.asdict(result.derive(measured))))
+    assert (after["status"], after["metric"], after["metrics"]) == (before["status"], before["metric"], before["metrics"])
+
+
+def test_the_directory_is_audited_once(measured, monkeypatch):
+    audits, audit = [], comply.audits.audit
+    monkeypatch.setattr(comply.audits, "audit", lambda *values, **named: audits.append(audit(*values, **named)) or audits[-1])
+    checks = run_comply(measured, "TEST04")
+    assert len(audits) == 1 and checks["test04-run"] in audits[0].checks
+
+
+def test_an_interrupt_leaves_the_earlier_result(measured, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = (measured / "result.json").read_bytes()
+    monkeypatch.setattr(comply.result, "derive", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_comply(measured, "TEST04")
+    assert (measured / "result.json").read_bytes() == before
+
+
+def test_a_worker_that_fails_is_a_status_with_its_reason(measured, monkeypatch):
+    def killed(job, *_):
+        (job.log_dir / "worker.log").touch()
+        return WorkerOutcome("oom", "the kernel killed the worker")
+
+    monkeypatch.setattr(loadgen_run.process, "run", killed)
+    checks = run_comply(measured, "TEST01", "TEST04")
+    assert [checks[f"{name.lower()}-run"].line() for name in ("TEST01", "TEST04")] == [
+        f"[FAIL] {name} run: it ended with status oom: the kernel killed the worker" for name in ("TEST01", "TEST04")
+    ]
+    assert not list(measured.glob("open/*/results/*/*/*/TEST*"))
+    assert json.loads((measured / "result.json").read_text())["status"] == "ok"  # the quick run itself
+    monkeypatch.undo()
+    assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
+
+
+def changed(path, **values):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def made_with(directory, **values):
+    path = directory / "raw/performance/job.json"
+    changed(path, made_with={**json.loads(path.read_text())["made_with"], **values})
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        (lambda d: made_with(d, source="0" * 64), "sut/ and scenarios/ have changed since it was measured: "),
+        (lambda d: made_with(d, environment="0" * 64), "the environment core holds other packages than it was measured with"),
+        (lambda d: made_with(d, variables='{"OMP_SCHEDULE": "static"}'), "OMP_SCHEDULE"),
+        (lambda d: made_with(d, inputs="0" * 64), "inputs.npz is not the file it was measured with"),
+        (lambda d: changed(d / "raw/performance/job.json", synthetic="/nowhere/synthetic.npz"), "synthetic.npz is gone"),
+    ],
+)
+def test_what_is_no_longer_as_it_was_is_refused_in_one_sentence(measured, how, words):
+    how(measured)
+    with pytest.raises(EnvironmentFailure) as refused:
+        run_comply(measured)
+    assert words in str(refused.value) and "measure it again: ./run.sh" in str(refused.value) and "\n" not in str(refused.value)
+    assert not (measured / "raw/TEST01").exists()
+
+
+def test_an_environment_that_is_not_in_the_cache_is_refused_with_the_flag(measured, tmp_path):
+    with pytest.raises(EnvironmentFailure, match=r"the environment core is not in .*: give its --cache"):
+        comply.comply(measured, (), tmp_path, False, Reporter())
+
+
+@pytest.mark.parametrize("change", ["none", "other bytes", "gone"])
+def test_weights_are_compared_with_their_digest(measured, tmp_path, monkeypatch, change):
+    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True))
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "config.json").write_text("{}")
+    (weights / "model.safetensors").write_bytes(b"weights")
+    record = json.loads((measured / "record.json").read_text())
+    digest = comply._weights_digest(weights, record)
+    changed(measured / "record.json", digests={**record["digests"], "weights": digest})
+    job = json.loads((measured / "raw/performance/job.json").read_text())
+    changed(measured / "raw/performance/job.json", workload={**job["workload"], "checkpoint": str(weights)})
+    if change == "none":
+        assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
+        return
+    if change == "gone":
+        shutil.rmtree(weights)
+    else:
+        (weights / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(EnvironmentFailure, match="have changed since" if change == "other bytes" else "are gone"):
+        run_comply(measured)
+
+
+def test_what_is_no_finished_run_is_refused(measured, tmp_path):
+    with pytest.raises(UsageError, match="record.json is missing: give a run directory"):
+        run_comply(tmp_path)
+    moved = Path(shutil.copytree(measured, tmp_path / "moved"))
+    with pytest.raises(UsageError, match="was measured in .*: put it back there"):
+        run_comply(moved)
+    (moved / "raw/accuracy/outcome.json").unlink()
+    with pytest.raises(UsageError, match="its accuracy test is not finished: go on with ./run.sh"):
+        run_comply(moved)
+
+
+def test_the_command_writes_one_document_of_checks(measured, capsys):
+    code = cli.main(["compliance", str(measured), "--test", "test04", "--cache", str(CACHE), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json.loads((ROOT / "compliance/schemas/checks.json").read_text()))
+    outcomes = {check["id"]: check["verdict"] for check in document["checks"]}
+    assert outcomes["test04-settings"] == "PASS" and outcomes["test01"] == "N/A"
+    assert code == ("FAIL" in outcomes.values())
+
+
+def test_an_unknown_test_is_a_usage_error(measured, capsys):
+    assert cli.main(["compliance", str(measured), "--test", "TEST05"]) == 2
+    assert "TEST01, TEST04, TEST06" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "family", "told", "ends"),
+    [("its own", "causal_lm", 2, [2]), ("its own", "causal_lm", [1, 107], [1, 107]), ("its own", "causal_lm", None, []),
+     (None, "causal_lm", 2, []), ("its own", "bert", 2, [])],
+)  # fmt: skip
+def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, family, told, ends):
+    model, asked = SimpleNamespace(name="a model", family=family), SimpleNamespace(eos=None, dataset=tmp_path / "prompts")
+    known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
+    assert list(plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[0]) == ends
+    assert plan._end_tokens(asked, model, None)[0] == ()
+
+
+@pytest.fixture
+def short_round(monkeypatch):
+    """Its tests last a third of a second, whose speeds differ by more than a tenth."""
+    short = shortened()
+    loose = {
+        name: c if c.tolerance is None else dataclasses.replace(c, tolerance=50.0, tolerance_single_stream=50.0)
+        for name, c in short.compliance_tests.items()
+    }
+    short = dataclasses.replace(short, compliance_tests=loose)
+    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
+    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
+
+
+def submit(out, **changes):
+    return request(out, mode="submission", duration=None, options={"latency-ms": 5.0}, **changes)
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_a_submission_runs_them_after_the_accuracy_test_and_says_how_long(tmp_path, short_round, measured_once, scenario):
+    """With equal issue, which the round asks of language models and TEST06 turns off."""
+    reporter = Reporter()
+    found = run.run(submit(tmp_path, model="mistral", scenario=scenario), reporter, 0)
+    assert (found.status, found.reason) == ("ok", "")
+    assert any(text.startswith("after the accuracy test: TEST01, TEST04, TEST06, about") for text in reporter.said)
+    (folder,) = Path(found.directory).glob("open/*/results/*/*/*")
+    assert sorted(path.name for path in folder.glob("TEST*")) == ["TEST01", "TEST04", "TEST06"]
+    (place,) = result_folders(Path(found.directory), rules.load())
+    assert [c.line() for c in compliance_tests.checks(tree.read(place, rules.load())) if c.verdict is Verdict.FAIL] == []
+
+
+def test_a_submission_whose_compliance_test_dies_has_its_status_and_goes_on_from_there(tmp_path, short_round, measured_once, monkeypatch):
+    real = loadgen_run.process.run
+
+    def dying(job, *rest):
+        return WorkerOutcome("oom", "no memory left") if job.test == "TEST04" else real(job, *rest)
+
+    monkeypatch.setattr(loadgen_run.process, "run", dying)
+    found = run.run(submit(tmp_path), Reporter(), 0)
+    assert (found.status, found.reason) == ("oom", "no memory left")
+    monkeypatch.setattr(loadgen_run.process, "run", real)
+    reporter = Reporter()
+    again = run.run(submit(tmp_path), reporter, 0)
+    assert (again.status, again.directory) == ("ok", found.directory)
+    assert [text for text in reporter.said if "kept" in text] == [
+        f"{name}: kept from an earlier attempt" for name in ("performance", "accuracy", "TEST01")
+    ]

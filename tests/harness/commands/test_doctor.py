@@ -1,0 +1,65 @@
+"""What the doctor finds, on this machine and on made-up ones."""
+
+import sys
+
+import pytest
+
+from compliance.findings.check import Verdict
+from compliance.rules import CURRENT
+from harness.commands import doctor
+from harness.execution import machine
+from tests.support import nvml as fake_nvml
+
+
+def by_name(found):
+    return {check.name: check for check in found}
+
+
+def test_every_finding_that_asks_for_something_says_what_to_do(tmp_path):
+    found = doctor.examine(tmp_path / "cache", CURRENT)
+    assert {"interpreter", "C++ compiler", "disk", "memory", "governor", "frequency scaling", "other load"} <= set(by_name(found))
+    assert all(check.fix for check in found if check.verdict in (Verdict.MANUAL, Verdict.FAIL))
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """The machine's description, to be changed by a test."""
+    known = machine.describe()
+    monkeypatch.setattr(machine, "describe", lambda: known)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("governor", {"governor": "powersave"}, "cpupower"),
+        ("frequency scaling", {"boost": True}, "no_turbo"),
+        ("processors", {"cpu_quota": 0.5}, "OMP_NUM_THREADS"),
+        ("processors", {"usable_threads": 1, "threads": 2}, "cpuset"),
+        ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
+        ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),
+        ("other load", {"load_average": [99.0, 1, 1]}, "neighbours"),
+        ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
+    ],
+)
+def test_what_disturbs_a_measurement_gets_advice(described, tmp_path, name, changes, words):
+    described.update(changes)
+    found = by_name(doctor.examine(tmp_path, CURRENT))[name]
+    assert found.verdict is Verdict.MANUAL
+    assert words in found.fix
+
+
+def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
+    nvml = fake_nvml.module()
+    nvml.processes = ["somebody's"]
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    found = by_name(doctor.examine(tmp_path, CURRENT))
+    assert "H200, 139 GiB, driver 570.1, CUDA up to 12.8" in found["gpu 0"].detail
+    assert "nvidia-smi" in found["gpu 0 others"].fix
+    assert "-pm 1" in found["gpu 0 persistence"].fix
+    assert (found["gpu 0 slices"].verdict, found["gpu 0 clocks"].verdict) == (Verdict.PASS, Verdict.PASS)
+
+
+def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    assert by_name(doctor.examine(tmp_path, CURRENT))["cache"].verdict is Verdict.FAIL

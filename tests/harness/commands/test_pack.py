@@ -1,0 +1,166 @@
+"""--mode submission and pack, on the mock, with the round's ten minutes shortened to a third of a second."""
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from compliance import rules
+from compliance.findings.check import Verdict
+from harness import cli, plan, run
+from harness.commands import pack
+from harness.errors import UsageError
+from tests.support.cells import Reporter, request
+from tests.support.rounds import shortened
+
+
+@pytest.fixture
+def short_round(monkeypatch):
+    short = shortened()
+    monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
+    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
+
+
+CELLS = {
+    "single": {"scenario": "SingleStream", "model": "bert"},
+    "offline": {"scenario": "Offline", "model": "mistral"},
+    "batch-32": {"scenario": "Offline", "model": "mistral", "batch_size": 32},
+}
+
+
+@pytest.fixture(scope="session")
+def measured_once(tmp_path_factory):
+    """Name → run directory of a good cell, measured the first time it is asked for."""
+    root, found = tmp_path_factory.mktemp("submissions"), {}
+
+    def directory(name):
+        if name not in found:
+            result = run.run(request(root, mode="submission", duration=None, options={"latency-ms": 0.5}, **CELLS[name]), Reporter(), 0)
+            assert (result.status, result.reason) == ("ok", "")
+            found[name] = Path(result.directory)
+        return found[name]
+
+    return directory
+
+
+@pytest.fixture
+def measured(short_round, measured_once):
+    return measured_once
+
+
+def test_a_submission_holds_all_levels_and_carries_the_source_that_ran(measured):
+    directory = measured("single")
+    assert json.loads((directory / "result.json").read_text())["levels"] == ["quick", "valid", "submission"]
+    source = next(directory.glob("open/*/src/bert-tiny"))
+    assert (source / "sut" / "mock.py").read_bytes() == (Path(run.__file__).parent.parent / "sut" / "mock.py").read_bytes()
+    assert not list(source.rglob("__pycache__"))
+
+
+def test_two_packs_of_the_same_cells_have_the_same_bytes(measured, tmp_path):
+    chosen = [measured("single"), measured("offline")]
+    checks = pack.pack(chosen, tmp_path / "one")
+    pack.pack(chosen[::-1], tmp_path / "two")
+    assert pack.digest(tmp_path / "one") == pack.digest(tmp_path / "two")
+    assert not [c.line() for c in checks if c.verdict is Verdict.FAIL]
+    base = next((tmp_path / "one" / "open").iterdir())
+    assert json.loads((base / "model_mapping.json").read_text()) == {"bert-tiny": "bert-99", "mistral-tiny": "llama3.1-8b-edge"}
+    assert sorted(p.relative_to(base / "results").as_posix().split("/", 1)[1] for p in base.glob("results/*/*/*")) == [
+        "bert-tiny/SingleStream",
+        "mistral-tiny/Offline",
+    ]
+
+
+def test_a_folder_above_gives_each_cells_newest_good_run(measured, tmp_path):
+    first = measured("single")
+    root = tmp_path / "runs"
+    shutil.copytree(first.parent, root / "cell", ignore=shutil.ignore_patterns(".lock"))
+    for name in ("submission-2", "submission-10", "submission-11", "quick-3"):
+        shutil.copytree(first, root / "cell" / name)
+    (root / "cell" / "submission-11" / "result.json").write_text('{"status": "error"}')
+    assert [r.directory.name for r in pack._runs(root)] == ["submission-10"]
+
+
+def test_two_batch_sizes_of_one_benchmark_are_refused(measured, tmp_path):
+    with pytest.raises(UsageError, match=r"mistral-tiny/Offline would be both .*batch 4.* and .*batch 32.*: one system has one result"):
+        pack.pack([measured("offline"), measured("batch-32")], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("key", pack._CONFIGURATION)
+def test_two_configurations_of_one_benchmark_are_refused_though_the_scenario_differs(measured, tmp_path, key):
+    one = pack._measured(measured("single"))
+    shutil.copytree(one.directory, tmp_path / "copy")
+    place = next((tmp_path / "copy").glob("open/*/results/*/bert-tiny/SingleStream"))
+    place.rename(place.with_name("Offline"))
+    other = pack.Measured(tmp_path / "copy", dataclasses.replace(one.cell, scenario="Offline", **{key: "another"}))
+    with pytest.raises(UsageError, match=f"two configurations .{key} "):
+        pack._merged([one, other])
+
+
+@pytest.mark.parametrize("cell", [None, [], {"sut": "mock"}])
+def test_a_record_of_another_revision_is_refused(measured, tmp_path, cell):
+    shutil.copytree(measured("single"), tmp_path / "copy")
+    record = json.loads((tmp_path / "copy" / "record.json").read_text()) | {"cell": cell}
+    (tmp_path / "copy" / "record.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match="measure it again"):
+        pack.pack([tmp_path / "copy"], tmp_path / "out")
+
+
+def changed(directory: Path, target: Path, pattern: str, old: str, new: str) -> Path:
+    """A copy with one text replaced in the files of a pattern."""
+    shutil.copytree(directory, target)
+    for path in target.glob(pattern):
+        path.write_text(path.read_text().replace(old, new))
+    return target
+
+
+def test_another_description_of_the_system_is_refused(measured, tmp_path):
+    other = changed(measured("offline"), tmp_path / "copy", "open/*/systems/*.json", '"cooling": "N/A"', '"cooling": "water"')
+    with pytest.raises(UsageError, match="cooling: 'N/A' and 'water'"):
+        pack.pack([measured("single"), other], tmp_path / "out")
+
+
+def test_another_source_of_one_benchmark_is_refused(measured, tmp_path):
+    other = tmp_path / "copy"
+    shutil.copytree(measured("single"), other)
+    place = next(other.glob("open/*/results/*/bert-tiny/SingleStream"))
+    place.rename(place.with_name("Offline"))
+    (next(other.glob("open/*/src/bert-tiny")) / "run.sh").write_text("echo another")
+    with pytest.raises(UsageError, match=r"run\.sh differs: they were measured with different sources"):
+        pack._merged([pack._measured(measured("single")), pack._measured(other)])
+
+
+def test_two_submitters_are_refused(measured, tmp_path):
+    other = tmp_path / "copy"
+    shutil.copytree(measured("offline"), other)
+    (other / "open" / "unofficial").rename(other / "open" / "somebody")
+    with pytest.raises(UsageError, match="one tree is of one submitter"):
+        pack._merged([pack._measured(measured("single")), pack._measured(other)])
+
+
+def test_what_does_not_hold_is_refused_by_its_first_finding(measured, tmp_path):
+    broken = changed(measured("single"), tmp_path / "broken", "open/*/src/*/sut/mock.py", "_SPIN_NS = 200_000", "_SPIN_NS = 1")
+    with pytest.raises(UsageError, match="does not hold at level submission: .*submitted source"):
+        pack.pack([broken], tmp_path / "out")
+
+
+def test_a_quick_run_is_refused(measured, tmp_path):
+    quick = changed(measured("single"), tmp_path / "quick-1", "record.json", '"mode": "submission"', '"mode": "quick"')
+    with pytest.raises(UsageError, match="was measured in mode quick; measure it with --mode submission"):
+        pack.pack([quick], tmp_path / "out")
+
+
+def test_a_folder_with_something_in_it_is_left_alone(measured, tmp_path):
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(UsageError, match="holds something already"):
+        pack.pack([measured("single")], tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize(("arguments", "words"), [(["nowhere"], "no such directory"), (["."], "holds no good run of --mode submission")])
+def test_nothing_to_pack_is_said(tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["pack", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert words in capsys.readouterr().err

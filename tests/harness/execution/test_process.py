@@ -1,0 +1,133 @@
+"""How a worker can die, and what is said of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+
+from harness.execution import process
+from harness.execution.environments import ROOT
+from tests.support import mock_job
+
+
+def run(job, python=sys.executable):
+    return process.run(job, python, {}, lambda beat: None)
+
+
+def test_an_exception_becomes_its_words_and_the_log_keeps_the_traceback(tmp_path):
+    job = mock_job.make(tmp_path, raise_at=40)
+    outcome = run(job)
+    assert (outcome.status, outcome.reason) == ("error", "RuntimeError: told to raise at batch 40")
+    assert "Traceback" in (job.log_dir / "worker.log").read_text()
+
+
+def test_sigkill_is_named(tmp_path):
+    outcome = run(mock_job.make(tmp_path, kill_at=40))
+    assert outcome.status == "error"
+    assert "killed in the performance test by signal SIGKILL" in outcome.reason
+
+
+def test_memory_that_the_system_refuses_is_oom(tmp_path):
+    limited = tmp_path / "python"
+    limited.write_text(f'#!/bin/sh\nulimit -v 3000000\nexec {sys.executable} "$@"\n')
+    limited.chmod(0o755)
+    outcome = run(mock_job.make(tmp_path / "run", exhaust_memory_at=40), limited)
+    assert outcome.status == "oom"
+
+
+def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch):
+    counts = iter([3, 4])
+    monkeypatch.setattr(process, "_kernel_oom_kills", lambda: next(counts))
+    outcome = run(mock_job.make(tmp_path, kill_at=40))
+    assert outcome.status == "oom"
+    assert "for want of memory" in outcome.reason
+
+
+def test_an_interpreter_that_cannot_start_is_told_with_its_exit_code(tmp_path):
+    job = mock_job.make(tmp_path)
+    outcome = run(job, "/bin/false")
+    assert outcome.status == "error"
+    assert "exit code 1" in outcome.reason
+    assert str(job.log_dir / "worker.log") in outcome.reason
+
+
+def test_a_hang_ends_after_its_limit_and_leaves_no_process(tmp_path):
+    """A worker that beats with a limit of three seconds, starts a child of its own, and stops."""
+    stuck = tmp_path / "python"
+    stuck.write_text(
+        f"#!{sys.executable}\n"
+        + textwrap.dedent(f"""
+        import subprocess, sys, time, json, pathlib
+        sys.path.insert(0, {str(ROOT)!r})
+        from scenarios.worker.heartbeat import Heartbeat
+        log_dir = pathlib.Path(sys.argv[-1]).parent
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        (log_dir / "child").write_text(str(child.pid))
+        beat = Heartbeat(log_dir / "heartbeat")
+        beat.enter("test", 3, 100); beat.bump(7)
+        time.sleep(600)
+        """)
+    )
+    stuck.chmod(0o755)
+    job = mock_job.make(tmp_path / "run")
+    start = time.monotonic()
+    outcome = run(job, stuck)
+    assert outcome.status == "error"
+    assert "hung in the performance test, phase test: no progress after 7 in 3 s" in outcome.reason
+    assert time.monotonic() - start < 20
+    assert not _alive(int((job.log_dir / "child").read_text()))
+
+
+def test_ctrl_c_ends_the_worker(tmp_path):
+    job = mock_job.make(tmp_path, milliseconds=60_000)
+
+    def interrupt(beat):
+        if beat.phase == "test":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        process.run(job, sys.executable, {}, interrupt)
+    assert not [p for p in psutil.process_iter(["cmdline"]) if str(job.log_dir / "job.json") in (p.info["cmdline"] or [])]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="PR_SET_PDEATHSIG is Linux' own")
+def test_a_worker_dies_with_its_parent(tmp_path):
+    """kill -9 of the harness itself: nothing can clean up but the kernel."""
+    job = mock_job.make(tmp_path, milliseconds=60_000)
+    code = f"""
+import sys, pathlib
+from harness.execution import process
+from scenarios.worker.job import read_job, write_json
+from tests.support import mock_job
+process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
+"""
+    from scenarios.worker.job import write_json
+
+    write_json(job.log_dir / "given.json", job)
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    worker = _wait_for(lambda: next(iter(psutil.Process(parent.pid).children()), None))
+    _wait_for(lambda: (job.log_dir / "plan.json").exists())
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    assert _wait_for(lambda: not _alive(worker.pid))
+
+
+def _wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def _alive(pid):
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

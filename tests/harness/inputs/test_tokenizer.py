@@ -1,0 +1,78 @@
+"""The tokenizers of a user's folder, each trained here."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
+
+from harness.inputs import tokenizer
+from tests.support.tokens import TEXT, bpe
+
+CAUSAL, BERT = {"beginning": True, "end": False}, {"beginning": True, "end": True}
+
+
+@pytest.fixture
+def sentences(tmp_path: Path) -> Path:
+    out = io.BytesIO()
+    SentencePieceTrainer.train(sentence_iterator=iter(TEXT * 4), model_writer=out, vocab_size=60, minloglevel=2)
+    (tmp_path / "tokenizer.model").write_bytes(out.getvalue())
+    return tmp_path
+
+
+def test_tokenizer_json_adds_its_own_marks_and_neither_cuts_nor_pads(tmp_path):
+    made = bpe(400)
+    made.enable_truncation(4)
+    made.enable_padding(length=50)
+    made.save(str(tmp_path / "tokenizer.json"))
+    found = tokenizer.of_folder(tmp_path, CAUSAL)
+    ids = found.encode("ais bjt ais bjt")
+    assert ids[0] == 1
+    assert 0 not in ids
+    assert len(ids) > 4
+    assert (found.name, found.vocabulary, found.special) == ("tokenizer.json", 400, (0, 1, 2))
+    assert made.decode(ids[1:]) == " ais bjt ais bjt"
+
+
+@pytest.mark.parametrize(
+    ("adds", "settings", "begins", "ends"),
+    [
+        (CAUSAL, None, True, False),
+        (BERT, None, True, True),
+        (CAUSAL, {"add_bos_token": False}, False, False),
+        (CAUSAL, {"add_eos_token": True}, True, True),
+    ],
+)
+def test_tokenizer_model_adds_the_marks_its_settings_or_its_family_have(sentences, adds, settings, begins, ends):
+    if settings is not None:
+        (sentences / "tokenizer_config.json").write_text(json.dumps(settings))
+    found = tokenizer.of_folder(sentences, adds)
+    reader = SentencePieceProcessor(model_file=str(sentences / "tokenizer.model"))
+    wanted = [reader.bos_id()] * begins + reader.encode("ais bjt") + [reader.eos_id()] * ends
+    assert found.encode("ais bjt") == wanted
+    assert (found.name, found.vocabulary, found.special) == ("tokenizer.model", 60, (0, 1, 2))
+
+
+def test_a_berts_vocab_txt_is_a_tokenizer_of_words_and_their_pieces(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "##dish", "apple"]))
+    found = tokenizer.of_folder(tmp_path, BERT)
+    assert found.encode("Reddish apple stone") == [2, 5, 6, 7, 1, 3]
+    assert (found.name, found.vocabulary, found.special) == ("vocab.txt", 8, (0, 1, 2, 3, 4))
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert tokenizer.of_folder(tmp_path, BERT).encode("Red red") == [2, 1, 5, 3]
+
+
+def test_tokenizer_json_goes_before_the_others_and_none_is_none(sentences):
+    bpe(300).save(str(sentences / "tokenizer.json"))
+    assert tokenizer.of_folder(sentences, CAUSAL).name == "tokenizer.json"
+    for file in sentences.iterdir():
+        file.unlink()
+    assert tokenizer.of_folder(sentences, CAUSAL) is None
+
+
+def test_bytes_are_marked_at_the_end_only_for_a_model_that_predicts():
+    assert tokenizer.of_bytes(closing=True).encode("a") == [1, 100, 2]
+    assert tokenizer.of_bytes(closing=False).encode("a") == [1, 100]

@@ -1,0 +1,242 @@
+"""A user's own folder that fits is taken as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import run
+from harness.errors import UsageError
+from harness.inputs import checkpoint, dataset, user_weights
+from tests.conftest import CACHE
+from tests.support.cells import Reporter, request
+from tests.support.tokens import bpe
+from tests.support.weights_folders import DROP, INDEX, MODELS, config, made, shard, tensors  # noqa: F401  a fixture
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp_path, name):  # noqa: F811
+    folder, model = made(name), MODELS[name]
+    found = user_weights.look(folder, model)
+    tiny, full = model.sizes["tiny"], model.sizes["full"]
+    assert (found.size.name, found.size.precision, found.size.batch_size) == ("user", "float32", full.batch_size)
+    assert found.size.parameters == tiny.parameters
+    assert {key: found.size.inputs[key] for key in full.inputs} == full.inputs
+    linked = checkpoint.of_folder(found, model, tmp_path / "cache")
+    assert linked.digest == checkpoint.ensure(model, tiny, tmp_path / "cache").digest
+    assert {k: v for k, v in json.loads((linked.path / "config.json").read_text()).items() if k in tiny.config} == tiny.config
+
+
+def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):  # noqa: F811
+    folder = made("mistral")
+    shard(folder)
+    for name in ("generation_config.json", "adapter_config.json", "consolidated.safetensors", "pytorch_model.bin", "modeling_own.py"):
+        (folder / name).write_text("{}")
+    config(folder, auto_map={"AutoModel": "modeling_own.Own"})
+    found = user_weights.look(folder, MODELS["mistral"])
+    linked = checkpoint.of_folder(found, MODELS["mistral"], tmp_path / "cache")
+    assert sorted(p.name for p in linked.path.iterdir()) == [
+        "config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors", INDEX
+    ]  # fmt: skip
+    assert "auto_map" not in found.size.config
+    assert "config.json asks for code of its own (auto_map), which is not run" in found.notes
+    files = [folder / n for n in ("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")]
+    assert linked.digest == hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest()
+    assert linked.bytes == sum(f.stat().st_size for f in files[1:])
+
+
+def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):  # noqa: F811
+    folder, model = made("bert"), MODELS["bert"]
+
+    def linked(where: Path) -> checkpoint.Checkpoint:
+        return checkpoint.of_folder(user_weights.look(where, model), model, tmp_path / "cache")
+
+    first = linked(folder)
+    assert linked(folder) == first
+    moved = Path(shutil.copytree(folder, tmp_path / "moved"))
+    assert (linked(moved).digest, linked(moved).path == first.path) == (first.digest, False)
+    tensors(folder, lambda t: t["classifier.bias"].__iadd__(1))
+    assert linked(folder).digest != first.digest
+    shutil.rmtree(moved)
+    shutil.copytree(folder, moved)
+    assert (linked(moved).path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("damage", ["other weights", "no configuration", "one file more"])
+def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage):  # noqa: F811
+    folder, model = made("bert"), MODELS["bert"]
+    linked = checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
+    if damage == "other weights":
+        (linked.path / "model.safetensors").unlink()
+        (linked.path / "model.safetensors").write_bytes(b"")
+    elif damage == "no configuration":
+        (linked.path / "config.json").unlink()
+    else:
+        (linked.path / "generation_config.json").write_text("{}")
+    assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache") == linked
+    assert sorted(p.name for p in linked.path.iterdir()) == ["config.json", "model.safetensors"]
+    assert (linked.path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+
+
+def test_what_config_json_leaves_out_is_what_transformers_takes(made):  # noqa: F811
+    folder = made("mistral")
+    config(folder, head_dim=None, rope_theta=DROP, rms_norm_eps=DROP, sliding_window=DROP, hidden_act=DROP, architectures=DROP, dtype=DROP)
+    config(folder, rope_parameters={"rope_theta": 5e5, "rope_type": "default"}, torch_dtype="bfloat16")
+    found = user_weights.look(folder, MODELS["mistral"]).size
+    assert found.precision == found.config["dtype"] == "bfloat16"
+    told = {k: found.config.get(k) for k in ("head_dim", "rope_theta", "rms_norm_eps", "sliding_window", "hidden_act", "rope_parameters")}
+    assert told == {
+        "head_dim": 16, "rope_theta": 5e5, "rms_norm_eps": 1e-6, "sliding_window": 4096, "hidden_act": "silu", "rope_parameters": None
+    }  # fmt: skip
+    assert found.config["architectures"] == ["MistralForCausalLM"]
+    config(folder, sliding_window=None, rope_scaling=None, rope_parameters=DROP, rope_theta=2e4)
+    again = user_weights.look(folder, MODELS["mistral"]).size.config
+    assert (again["sliding_window"], again["rope_theta"]) == (None, 2e4)
+
+
+def test_the_classes_of_a_classifier_are_those_of_its_labels(made):  # noqa: F811
+    folder = made("bert")
+    config(folder, num_labels=DROP, id2label={"0": "a", "1": "b", "2": "c"})
+    tensors(folder, lambda t: t.update({"classifier.weight": np.ones((3, 64), np.float32), "classifier.bias": np.ones(3, np.float32)}))
+    assert user_weights.look(folder, MODELS["bert"]).size.config["num_labels"] == 3
+
+
+def test_legacy_names_and_buffers_are_no_misfit(made):  # noqa: F811
+    folder = made("bert")
+
+    def age(t: dict[str, np.ndarray]) -> None:
+        for name in [n for n in t if "LayerNorm" in n]:
+            t[name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")] = t.pop(name)
+        t["bert.embeddings.position_ids"] = np.arange(512)[None]
+
+    tensors(folder, age)
+    assert "tensors that hold no parameter, not read: bert.embeddings.position_ids" in user_weights.look(folder, MODELS["bert"]).notes
+    folder = made("mistral")
+    tensors(folder, lambda t: t.update({"model.layers.0.self_attn.rotary_emb.inv_freq": np.ones(8, np.float32)}))
+    assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(user_weights.look(folder, MODELS["mistral"]).notes)
+
+
+def test_a_tied_head_may_be_stored_too(made):  # noqa: F811
+    folder = made("gemma")
+    tensors(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].copy()}))
+    assert (
+        "lm_head.weight equals model.embed_tokens.weight, with which it is tied: not read"
+        in user_weights.look(folder, MODELS["gemma"]).notes
+    )
+
+
+def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811
+    folder = made("mistral")
+    tensors(folder, lambda t: t.update({n: v.astype(np.float16) for n, v in t.items()}))
+    config(folder, dtype=DROP)
+    found = user_weights.look(folder, MODELS["mistral"])
+    assert found.size.precision == "float32"
+    assert "stored in float16, which no SUT computes in: float32, unless --precision says otherwise" in found.notes
+
+
+def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):  # noqa: F811
+    folder = made("gemma")
+    config(folder, eos_token_id=[7, 9], pad_token_id=20)
+    bpe(300).save(str(folder / "tokenizer.json"))
+    size = user_weights.look(folder, MODELS["gemma"]).size
+    assert size.inputs["special_ids"] == (0, 1, 2, 7, 9, 20)
+    found = dataset.prepare(MODELS["gemma"], size, 2000, None, tmp_path / "cache")
+    with np.load(found.path) as f:
+        ids = set(f["input_ids"].ravel().tolist())
+    assert ids == set(range(1000)) - set(size.inputs["special_ids"])
+
+
+def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # noqa: F811
+    folder = made("bert")
+    assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 512
+    config(folder, max_position_embeddings=100)
+    tensors(folder, lambda t: t.update({(n := "bert.embeddings.position_embeddings.weight"): t[n][:100].copy()}))
+    assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 100
+
+
+def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):  # noqa: F811
+    with pytest.raises(UsageError, match=r"its config.json decides the size; leave --size tiny out"):
+        request(tmp_path, weights=made("bert"), size="tiny")
+
+
+def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_environment, monkeypatch):  # noqa: F811
+    """The mock stands for a SUT that reads them."""
+    import dataclasses
+
+    from sut import registry
+
+    monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True))
+    folder = made("bert")
+    bpe(400).save(str(folder / "tokenizer.json"))
+    text = tmp_path / "text"
+    text.write_text("one prompt\n\nand another")
+    asked = request(tmp_path / "runs", weights=folder, dataset=text)
+    found = run.run(asked, Reporter(), 0)
+    assert (found.status, found.cell.size) == ("ok", "user")
+    digest = hashlib.sha256((folder / "config.json").read_bytes() + (folder / "model.safetensors").read_bytes()).hexdigest()
+    assert found.cell.weights == digest[:12]
+    record = json.loads((Path(found.directory) / "record.json").read_text())
+    assert (record["digests"]["weights_source"], record["digests"]["weights_folder"]) == ("user", str(folder))
+    measured = json.loads(next(Path(found.directory).rglob("measurements.json")).read_text())
+    assert f"the user's {folder}, sha256 with config.json {digest}" in measured["starting_weights_filename"]
+    assert f"weights of {folder}, tokenizer tokenizer.json" in found.warnings
+    assert any(
+        w.startswith("text: 2 prompts of ") and " tokens, padded to " in w and w.endswith(" (tokenizer.json)") for w in found.warnings
+    )
+
+
+def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):  # noqa: F811
+    found = run.run(request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
+    assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
+    assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
+
+
+def test_end_tokens_are_those_transformers_generates_by(made):  # noqa: F811
+    folder = made("mistral")
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 2, 10**9, "x"]}))
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2, 7)
+    (folder / "generation_config.json").write_text("{}")
+    assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
+
+
+@pytest.fixture
+def prompted(made, tmp_path):  # noqa: F811
+    """Flags of a cell with a user's weights, tokenizer and prompts; almost every second token is an end token there."""
+    folder, text = made("mistral"), tmp_path / "text"
+    bpe(400).save(str(folder / "tokenizer.json"))
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(2, 300))}))
+    text.write_text("one prompt\n\nand another\n\na third one, which is longer")
+    return {"model": "mistral", "scenario": "Offline", "batch_size": 2, "weights": folder, "dataset": text, "cache": CACHE}
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, made_environment, scenario):  # noqa: F811
+    flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
+    found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
+    assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
+    assert found.measured["tokens"] < 45 * found.measured["samples"]
+    assert found.measured["passes"] % 1 == 0
+    assert found.accuracy["passed"]
+    assert found.accuracy["detail"]["tokens"] == found.accuracy["detail"]["reference_tokens"] < 3 * 45
+    record = json.loads((Path(found.directory) / "record.json").read_text())
+    assert record["end_tokens"] == list(range(2, 300))
+
+
+def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_environment):  # noqa: F811
+    found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
+    assert (found.status, found.cell.eos) == ("ok", "ignore")
+    assert found.measured["tokens"] == 45 * found.measured["samples"]
+    assert any(w.startswith("--eos ignore: an answer goes on behind its end token (2 or 3 or") for w in found.warnings)
+
+
+def test_synthetic_prompts_keep_their_count(prompted, tmp_path):
+    asked = request(tmp_path, **{**prompted, "dataset": None})
+    assert (asked.eos, asked.end_tokens) == ("ignore", ())
+    with pytest.raises(UsageError, match="synthetic prompts get a fixed count of tokens: give your own"):
+        request(tmp_path, **{**prompted, "dataset": None}, eos="stop")

@@ -1,0 +1,106 @@
+"""Energy counters: on a made-up powercap tree and a made-up NVML, since few machines let a test read real ones."""
+
+import sys
+
+import pytest
+
+from scenarios.worker import counters
+from scenarios.worker.counters import Reading
+from tests.support import nvml as fake_nvml
+
+
+def zone(root, name, label, microjoules, span=1_000_000_000):
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / "name").write_text(label + "\n")
+    (folder / "max_energy_range_uj").write_text(f"{span}\n")
+    (folder / "energy_uj").write_text(f"{microjoules}\n")
+    return folder / "energy_uj"
+
+
+def test_packages_are_read_and_their_parts_are_not(tmp_path):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 5_000_000)
+    zone(tmp_path, "intel-rapl:0:0", "core", 4_000_000)
+    before = counters.read("cpu", tmp_path)
+    counter.write_text("7500000\n")
+    found = counters.between(before, counters.read("cpu", tmp_path))
+    assert (found.joules, found.absent) == ({"cpu package-0": 2.5}, {})
+
+
+def test_a_machine_without_counters_says_so(tmp_path):
+    found = counters.between(*(counters.read("cpu", tmp_path / "none") for _ in range(2)))
+    assert not found.joules
+    assert "no powercap counter" in found.absent["cpu"]
+
+
+def test_a_counter_that_is_no_number_is_absent(tmp_path):
+    zone(tmp_path, "intel-rapl:0", "package-0", "garbage")
+    found = counters.between(*(counters.read("cpu", tmp_path) for _ in range(2)))
+    assert not found.joules
+    assert "cannot be read" in found.absent["cpu package-0"]
+
+
+def reading(seconds, microjoules, span=100_000_000_000):
+    return Reading(int(seconds * 1e9), {"p": microjoules}, {"p": span} if span else {}, {}, {"p": span / 1e9} if span else {})
+
+
+def test_a_counter_that_started_again_is_followed_once():
+    assert counters.between(reading(0, 99_999_000_000), reading(1, 4_000_000)).joules == {"p": 5.0}
+
+
+def test_a_counter_that_may_have_started_again_twice_gives_no_figure():
+    found = counters.between(reading(0, 10), reading(101, 2_000_000))
+    assert not found.joules
+    assert "more than once" in found.absent["p"]
+
+
+def test_a_counter_set_back_gives_no_figure():
+    found = counters.between(reading(0, 10, span=0), reading(1, 2, span=0))
+    assert (found.joules, found.absent) == ({}, {"p": "the counter was set back"})
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    module = fake_nvml.module()
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return module
+
+
+def test_a_gpu_tells_its_energy_and_clocks(nvml, tmp_path):
+    found = counters.between(*(counters.read("cuda", tmp_path) for _ in range(2)))
+    assert found.joules == {"gpu": 1.5}
+    assert found.clocks[0] == {"sm_mhz": 1980, "sm_most_mhz": 1980, "memory_mhz": 3201, "temperature_c": 41, "throttle_reasons": 1}
+
+
+@pytest.mark.parametrize(("visible", "handles"), [("2,3", [2, 3]), ("GPU-ab", ["GPU-ab"]), ("1,-1,2", [1]), ("", []), (None, [0])])
+def test_the_gpus_are_those_the_framework_sees(nvml, monkeypatch, visible, handles):
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert counters.visible_gpus(nvml) == handles
+
+
+def test_no_visible_gpu_has_no_figure(nvml, monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert counters.read("cuda", tmp_path).absent["gpu"] == "CUDA_VISIBLE_DEVICES names no GPU"
+
+
+def test_a_stated_power_limit_tells_how_soon_a_counter_starts_again(tmp_path):
+    counter = zone(tmp_path, "intel-rapl:0", "package-0", 0, 262_143_000_000)
+    zone(tmp_path, "intel-rapl:1", "psys", 0)
+    assert counters.read("cpu", tmp_path).wrap_s == {"cpu package-0": pytest.approx(262.143)}
+    (counter.parent / "constraint_0_max_power_uw").write_text("225000000\n")
+    (counter.parent / "constraint_1_max_power_uw").write_text("0\n")
+    assert counters.read("cpu", tmp_path).wrap_s == {"cpu package-0": pytest.approx(262_143 / 337.5)}
+
+
+def test_a_slice_of_a_gpu_has_no_figure(nvml, tmp_path):
+    nvml.nvmlDeviceGetMigMode = lambda _: (1, 1)
+    found = counters.between(*(counters.read("cuda", tmp_path) for _ in range(2)))
+    assert not found.joules
+    assert "MIG" in found.absent["gpu"]
+
+
+def test_without_nvml_the_reason_stands(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert "nvidia-ml-py" in counters.read("cuda", tmp_path).absent["gpu"]

@@ -1,0 +1,63 @@
+"""What went on beside a test is seen: a worker that stands still, another program at work."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import psutil
+import pytest
+
+from harness.execution import process
+from scenarios.worker import disturbance
+from tests.support import mock_job
+
+
+def test_gaps_far_beyond_the_slowest_batch_count_as_stand_stills():
+    gaps_ns = np.array([10, 12, 50, 9, 90, 29]) * 1_000_000
+    found = disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=10e6)
+    assert (found.stalls, found.stalled_seconds, found.longest_stall_seconds) == (2, 0.12, 0.09)
+    assert disturbance.between(None, None, 2.0, gaps_ns, slowest_ns=1e3).stalls == 3  # below 20 ms nothing is one
+    assert disturbance.between(None, None, 2.0, gaps_ns[:0], slowest_ns=1e3).stalls == 0
+
+
+def test_shares_are_of_the_span_and_of_other_programs_only():
+    before = disturbance.ProcessorTimes(0, busy=100.0, steal=1.0, own=50.0)
+    after = disturbance.ProcessorTimes(2_000_000_000, busy=104.0, steal=1.5, own=51.0)
+    none = np.empty(0, np.int64)
+    found = disturbance.between(before, after, 2.0, none, 0.0)
+    assert (found.other_processors, found.stolen_processors, found.stalls) == (1.5, 0.25, 0)
+    unknown = disturbance.between(None, after, 2.0, none, 0.0)
+    assert (unknown.other_processors, unknown.stolen_processors) == (None, None)
+
+
+@pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
+def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
+    job = mock_job.make(tmp_path, scenario=scenario, batch=1, milliseconds=2000, latency_ms=10.0)
+    stopped = []
+
+    def watch(beat):
+        if beat.phase == "test" and not stopped and beat.completed:
+            worker = next(p for p in psutil.Process().children() if "scenarios.worker" in p.cmdline())
+            stopped.append(worker.pid)
+            os.kill(worker.pid, signal.SIGSTOP)
+            threading.Timer(1.0, os.kill, (worker.pid, signal.SIGCONT)).start()
+
+    outcome = process.run(job, sys.executable, {}, watch)
+    assert stopped and outcome.status == "ok"
+    seen = outcome.disturbance
+    assert seen["stalls"] >= 1
+    assert 0.9 < seen["longest_stall_seconds"] < 3
+    assert seen["stalled_seconds"] <= seen["seconds"]
+
+
+def test_another_programs_work_is_seen(tmp_path):
+    job = mock_job.make(tmp_path, milliseconds=1500, latency_ms=10.0)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            outcome = process.run(job, sys.executable, {}, lambda beat: None)
+        finally:
+            busy.kill()
+    assert outcome.disturbance["other_processors"] > 0.3

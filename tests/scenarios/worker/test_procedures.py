@@ -1,0 +1,55 @@
+"""A job names what its worker does; a procedure is an entry of one table."""
+
+import json
+import sys
+from dataclasses import replace
+
+import pytest
+
+from harness import run
+from harness.execution import process
+from scenarios.worker import __main__ as worker
+from scenarios.worker import procedures
+from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.job import TESTS, read_job, write_json
+from tests.support import mock_job
+
+
+def count_batches(job, sut, beat, slowest_ns):
+    """A procedure of three lines: it answers one batch and says how many samples that were."""
+    sut.to_host(sut.predict({"input_ids": mock_job.arrays("predict", 4, 0)["input_ids"], "attention_mask": 1}))
+    return {"answered": {"samples": 4}, "test_ns": int(slowest_ns)}
+
+
+def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(tmp_path, monkeypatch):
+    monkeypatch.setitem(procedures.PROCEDURES, "count", count_batches)
+    job = replace(mock_job.make(tmp_path), procedure="count", test="count")
+    outcome = worker.measure(job, Heartbeat(tmp_path / "heartbeat"))
+    assert (outcome.status, outcome.answered) == ("ok", {"samples": 4})
+    assert outcome.test_ns == max(w["second_ns"] for w in outcome.warmup) > 0
+    assert not (job.log_dir / "mlperf_log_detail.txt").exists()
+
+
+def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
+    job = replace(mock_job.make(tmp_path), procedure="fit")
+    outcome = process.run(job, sys.executable, {}, lambda beat: None)
+    assert (outcome.status, outcome.reason) == ("error", "ValueError: there is no procedure 'fit'; there are loadgen, reference")
+
+
+def test_a_job_of_an_older_run_is_a_test_of_loadgen(tmp_path):
+    job = mock_job.make(tmp_path)
+    write_json(tmp_path / "job.json", job)
+    older = json.loads((tmp_path / "job.json").read_text())
+    del older["procedure"]
+    write_json(tmp_path / "job.json", older)
+    assert read_job(tmp_path / "job.json") == job
+
+
+@pytest.mark.parametrize("procedure", procedures.PROCEDURES)
+def test_every_procedure_is_found_by_its_name(procedure):
+    assert callable(procedures.find(procedure))
+
+
+def test_the_tests_of_a_cell_stand_in_one_place():
+    assert TESTS == ("performance", "accuracy")
+    assert run.TESTS is TESTS

@@ -1,0 +1,34 @@
+"""A cell of the mock as a user asks for it, and who is told of its progress."""
+
+from pathlib import Path
+
+from harness import plan
+from harness.asked import Asked
+from tests.conftest import CACHE
+
+
+def request(out: Path, *, options=None, **changes) -> plan.Request:
+    """`options`: the SUT's own, by name."""
+    flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "duration": 0.3}
+    given = tuple(f"{name}={value}" for name, value in (options or {}).items())
+    return plan.resolve(Asked(**(flags | {"sut_option": given, "command": "./run.sh …"} | changes)))
+
+
+class Reporter:
+    """Keeps what is said; `stop` interrupts the named test when it begins."""
+
+    def __init__(self, stop=None):
+        self.said, self.stop = [], stop
+
+    def say(self, text):
+        self.said.append(text)
+
+    def planned(self, test, found):
+        self.said.append(f"{test} planned: {found['samples']}")
+
+    def watch(self, what):
+        def seen(beat):
+            if what == self.stop:
+                raise KeyboardInterrupt
+
+        return seen

@@ -1,0 +1,257 @@
+"""What a single mutation of a run directory is made of."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from compliance import logs
+from tests.support import tree
+from tests.support.tree import base, change, detail, edit_json, scenario_folder
+
+DETAIL, SUMMARY, ANSWERS = "mlperf_log_detail.txt", "mlperf_log_summary.txt", "mlperf_log_accuracy.json"
+
+
+class Mutation(NamedTuple):
+    name: str
+    check: str
+    do: Callable[[Path], Any]
+    kind: str = "Offline"
+    level: str = "quick"
+
+
+def removed(*parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).unlink()
+
+
+def emptied(*parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).write_bytes(b"")
+
+
+def written(text: str, *parts: str) -> Callable[[Path], Any]:
+    return lambda run: scenario_folder(run).joinpath(*parts).write_text(text)
+
+
+def logged(test: str, **values: Any) -> Callable[[Path], Any]:
+    return lambda run: detail(run, test, **values)
+
+
+def replaced(test: str, name: str, old: str, new: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, name, lambda text: text.replace(old, new, 1))
+
+
+def put_in(test: str, key: str, value: Any, **metadata: Any) -> Callable[[Path], Any]:
+    """One more line, made from the log's second, behind it."""
+
+    def how(text: str) -> str:
+        lines = text.split("\n")
+        entry = json.loads(lines[1].removeprefix(":::MLLOG "))
+        entry |= {"key": key, "value": value, "metadata": {**entry["metadata"], **metadata}}
+        return "\n".join([*lines[:2], ":::MLLOG " + json.dumps(entry), *lines[2:]])
+
+    return lambda run: change(run, test, DETAIL, how)
+
+
+def out_of_order(run: Path) -> None:
+    """Two lines change places."""
+    change(
+        run, "performance", DETAIL, lambda text: (lambda lines: "\n".join([*lines[:-12], lines[-2], *lines[-12:-2], ""]))(text.split("\n"))
+    )
+
+
+def beside(*parts: str) -> Callable[[Path], Any]:
+    """A file in the submitter's folder."""
+
+    def do(run: Path) -> None:
+        path = base(run).joinpath(*parts)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+
+    return do
+
+
+def another_system(run: Path) -> None:
+    """With the results and the description of the first."""
+    shutil.copytree(base(run) / "results" / tree.SYSTEM, base(run) / "results" / "other")
+    shutil.copy(base(run) / "systems" / f"{tree.SYSTEM}.json", base(run) / "systems" / "other.json")
+
+
+def cut_in_a_line(test: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, DETAIL, lambda text: text[:-40])
+
+
+def twice(test: str) -> Callable[[Path], Any]:
+    return lambda run: change(run, test, DETAIL, lambda text: text + text)
+
+
+def system(**values: Any) -> Callable[[Path], Any]:
+    path = lambda run: base(run) / "systems" / f"{tree.SYSTEM}.json"  # noqa: E731
+    return lambda run: edit_json(path(run), lambda d: {k: v for k, v in {**d, **values}.items() if v is not None})
+
+
+def record(how: Callable[[Any], Any]) -> Callable[[Path], Any]:
+    return lambda run: edit_json(run / "record.json", how)
+
+
+def outcome(test: str, **values: Any) -> Callable[[Path], Any]:
+    return lambda run: edit_json(run / "raw" / test / "outcome.json", lambda d: {**d, **values})
+
+
+def seen(graphs: int, precision: str = "float32", breaks: int | None = None, share: float | None = None, **detail: Any) -> dict[str, Any]:
+    return {"graphs": graphs, "graph_breaks": breaks, "precision": precision, "compiled_share": share, "detail": detail}
+
+
+def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> Callable[[Path], Any]:
+    """Both tests ran it, and left this evidence, of which result.json would be derived anew."""
+
+    def do(run: Path) -> None:
+        (run / "result.json").unlink(missing_ok=True)
+        edit_json(run / "record.json", lambda d: {**d, "execution": execution})
+        for test in ("performance", "accuracy"):
+            outcome(test, evidence_before=before, evidence_after=after)(run)
+            edit_json(run / "raw" / test / "job.json", lambda d: {**d, "workload": {**d["workload"], "execution": execution}})
+
+    return do
+
+
+def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
+    return executed("compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after)))
+
+
+def answers(how: Callable[[list[str]], list[str]]) -> Callable[[Path], Any]:
+    """A forger who changes the whole log and makes accuracy.txt and the truncated log again, where the score still can be taken."""
+
+    def do(run: Path) -> None:
+        path = run / "raw" / "accuracy" / ANSWERS
+        path.write_text("\n".join(how(path.read_text().splitlines())) + "\n")
+        try:
+            tree.resubmit_answers(run)
+        except ValueError:
+            (scenario_folder(run) / "accuracy" / "accuracy.txt").write_text(f'{{"a": 1}}\nhash={tree.sha256(path)}\n')
+
+    return do
+
+
+def hashed(run: Path, value: str) -> None:
+    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
+    path.write_text(path.read_text().split("hash=")[0] + value)
+
+
+def forged_score(run: Path) -> None:
+    path = scenario_folder(run) / "accuracy" / "accuracy.txt"
+    line, rest = path.read_text().split("\n", 1)
+    path.write_text(json.dumps({**json.loads(line), "value": 1e-9}) + "\n" + rest)
+
+
+def other_hash_of_a_file(run: Path, test: str) -> None:
+    detail(run, test, loadgen_file_sha1=lambda d: {**d, "/results.cc": "0" * 40})
+
+
+def conf(old: str, new: str) -> Callable[[Path], Any]:
+    def do(run: Path) -> None:
+        for test in ("performance", "accuracy"):
+            change(run, test, "user.conf", lambda text: text.replace(old, new))
+
+    return do
+
+
+def scenario_renamed(run: Path) -> None:
+    scenario_folder(run).rename(scenario_folder(run).with_name("SingleStream"))
+
+
+def slower_than_the_clock(run: Path) -> None:
+    """Latencies ten times as long, rate and percentiles with them: only the clocks contradict."""
+    keys = ["min", "mean", "max", *(f"{p}_percentile" for p in ("50__00", "90__00", "95__00", "97__00", "99__00", "99__90"))]
+    detail(
+        run,
+        "performance",
+        **{f"result_{key}_latency_ns": lambda v: v * 10 for key in keys},
+        result_samples_per_second=lambda v: float(f"{v / 10:.6g}"),
+    )
+
+
+def retraced(how: Callable[[str], str]) -> Callable[[Path], Any]:
+    """A forger who changes the trace and states its new digest."""
+
+    def do(run: Path) -> None:
+        path = run / "raw" / "performance" / "mlperf_log_trace.json.gz"
+        content = how(gzip.decompress(path.read_bytes()).decode()).encode()
+        path.write_bytes(gzip.compress(content))
+        record(lambda d: {**d, "digests": {**d["digests"], "trace": hashlib.sha256(content).hexdigest()}})(run)
+
+    return do
+
+
+def of_sample(number: int, field: str, change: Callable[[int], int]) -> Callable[[str], str]:
+    """In the trace: another value in a field of one sample."""
+    pattern = re.compile(rf'("sample_seq":{number},[^}}]*"{field}":|(?<="args":{{)"{field}":(?={number},))(\d+)')
+    return lambda text: pattern.sub(lambda m: f"{m[1]}{change(int(m[2]))}", text, count=1)
+
+
+def without_sample(number: int) -> Callable[[str], str]:
+    return lambda text: "\n".join(line for line in text.split("\n") if f'"sample_seq":{number},' not in line)
+
+
+def swapped_answers(rows: list[str]) -> list[str]:
+    """Two rows change their sample numbers: the same answers to the same samples, in another order."""
+    numbers = [row.split(",", 1)[0] for row in rows[1:3]]
+    return [rows[0], rows[1].replace(*numbers), rows[2].replace(*numbers[::-1]), *rows[3:]]
+
+
+def end_with(path: Path, tail: bytes) -> None:
+    path.write_bytes(path.read_bytes()[: -len(tail)] + tail)
+
+
+def other_token(row: str) -> str:
+    """The same length, another first token."""
+    return row.replace('"data" : "', '"data" : "FF', 1).replace('00" }', '" }', 1)
+
+
+def own_result(run: Path) -> dict[str, Any]:
+    """What a result.json of an Offline run holds that has another source."""
+    record, outcome = (tree.read_json(run / name) for name in ("record.json", "raw/performance/outcome.json"))
+    d = logs.read_detail(run / "raw" / "performance" / DETAIL)
+    rate, samples, batch = d.get("result_samples_per_second"), d.get("generated_samples_per_query"), record["cell"]["batch_size"]
+    batches = -(-samples // batch)
+    found = {
+        **{key: record[key] for key in ("cell", "mode", "round")},
+        "loadgen": d.get("result_validity"),
+        "metric": {"name": "samples_per_second", "value": rate},
+        "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
+        "measured": {
+            "samples": samples,
+            "batches": batches,
+            "padding_fraction": 1 - samples / (batches * batch),
+            "passes": samples / d.get("effective_performance_sample_count"),
+        },
+        "evidence": {"after": outcome["evidence_after"] or {}},
+        "peak_host_bytes": outcome["peak_host_bytes"],
+        "energy": outcome["energy"] or {},
+        "disturbance": outcome["disturbance"] or {},
+        "accuracy": {"passed": True},
+    }
+    if record["cell"]["task"] == "generate":
+        found["measured"]["tokens"] = outcome["answered"]["payload_bytes"] // 4
+        found["metrics"]["tokens_per_second"] = rate * found["measured"]["tokens"] / samples
+    return found
+
+
+def result(*path: str, value: Any) -> Callable[[Path], Any]:
+    """The run's own result.json, or such a one, with another value in it."""
+
+    def do(run: Path) -> None:
+        file = run / "result.json"
+        found = tree.read_json(file) if file.exists() else own_result(run)
+        inner = found
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        file.write_text(json.dumps(found))
+
+    return do

@@ -1,0 +1,165 @@
+"""Good submissions of the scenarios the harness has not: real LoadGen logs, with traces, of a SUT of a few lines (loadgen_run)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compliance import logs, rules
+from compliance.audit_tests import logged_answers, verification
+from tests.support.tree import ROOT, SUBMITTER, SYSTEM, _system
+
+BENCHMARK, OFFICIAL = "detector", "yolo-99"
+_LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one submission is of.
+
+    Attributes:
+        folder: the scenario it is submitted as.
+        scenario: LoadGen's.
+        conf: user.conf, but for counts of samples.
+        loaded: of the samples. Those of a set are whole queries of MultiStream's eight: a rest would be filled up with others again.
+        tests: compliance tests that come with it.
+    """
+
+    folder: str
+    scenario: str
+    conf: Mapping[str, float]
+    busy_s: float = 0.0005
+    threads: int = 0
+    tokens: bool = False
+    total: int = 40
+    loaded: int = 40
+    tests: tuple[str, ...] = ()
+
+
+_SERVER = {"min_duration": 700, "min_query_count": 10, "target_qps": 987.654321, "target_latency": 5000}
+_TOKENS = {"use_token_latencies": 1, "ttft_latency": 5000, "tpot_latency": 5000, "target_latency": 0}
+_MULTI = {"min_duration": 700, "min_query_count": 662, "target_latency": 0.9123456789}
+_SINGLE = {"min_duration": 300, "min_query_count": 100, "target_latency": 0.6123456789}
+KINDS = {
+    "Server": Kind("Server", "Server", _SERVER, threads=2, tests=("TEST01",)),
+    "Server, equal issue": Kind("Server", "Server", _SERVER | {"sample_concatenate_permutation": 1}, threads=2, loaded=24),
+    "Server, coalesced": Kind("Server", "Server", _SERVER | {"coalesce_queries": 1, "target_qps": 400}, busy_s=0.003),
+    "Server, too slow": Kind("Server", "Server", _SERVER | {"target_latency": 20}, busy_s=0.003, threads=1),
+    "Server, too few": Kind("Server", "Server", {**_SERVER, "min_duration": 200, "target_qps": 100}, threads=1),
+    "Interactive": Kind("Interactive", "Server", _SERVER | _TOKENS, threads=2, tokens=True),
+    "Interactive, too slow": Kind("Interactive", "Server", _SERVER | _TOKENS | {"ttft_latency": 2}, 0.004, threads=1, tokens=True),
+    "MultiStream": Kind("MultiStream", "MultiStream", _MULTI, tests=("TEST01", "TEST04")),
+    "MultiStream, equal issue": Kind("MultiStream", "MultiStream", _MULTI | {"sample_concatenate_permutation": 1}, loaded=16),
+    "MultiStream, tokens": Kind("MultiStream", "MultiStream", _MULTI | {"use_token_latencies": 1}, tokens=True),
+    "MultiStream, too few": Kind("MultiStream", "MultiStream", {**_MULTI, "min_query_count": 10, "target_latency": 3}, busy_s=0.002),
+    "MultiStream, queries of four": Kind("MultiStream", "MultiStream", _MULTI | {"samples_per_query": 4}),
+    "MultiStream of SingleStream": Kind("MultiStream", "SingleStream", _SINGLE),
+    "Offline of SingleStream": Kind("Offline", "SingleStream", _SINGLE),
+    "Offline of MultiStream": Kind("Offline", "MultiStream", _MULTI),
+    "SingleStream, tokens": Kind("SingleStream", "SingleStream", _SINGLE | {"use_token_latencies": 1}, tokens=True),
+}
+
+
+@dataclass(frozen=True)
+class Built:
+    """A submission. `folder`: of the scenario."""
+
+    root: Path
+    kind: Kind
+    folder: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.base / "results" / SYSTEM / BENCHMARK / self.kind.folder)
+
+    @property
+    def base(self) -> Path:
+        return self.root / "open" / SUBMITTER
+
+    @property
+    def detail(self) -> Path:
+        return self.folder / "performance" / "run_1" / "mlperf_log_detail.txt"
+
+
+def build(root: Path, kind: Kind, of: rules.Rules | None = None, python: str = sys.executable) -> Built:
+    """Two LoadGen processes of a second, and one for each compliance test."""
+    built, of = Built(root, kind), of or rules.load()
+    _measure(root / "performance", kind, "PerformanceOnly", {}, python)
+    _measure(root / "accuracy", kind, "AccuracyOnly", {}, python)
+    accuracy, performance = built.folder / "accuracy", built.folder / "performance" / "run_1"
+    for source, target, names in (
+        (root / "performance", performance, (*_LOGS, "mlperf_log_trace.json")),
+        (root / "accuracy", accuracy, (*_LOGS, "mlperf_log_accuracy.json")),
+    ):
+        target.mkdir(parents=True)
+        for name in names:
+            shutil.copy(source / name, target / name)
+    _write_answers(root / "accuracy", accuracy, of)
+    shutil.copy(root / "performance" / "user.conf", built.folder / "user.conf")
+    (built.folder / "README.md").write_text("How to repeat it.\n")
+    filled = dict.fromkeys(("starting_weights_filename", "weight_transformations"), "none")
+    kinds = {"input_data_types": "int32", "weight_data_types": "float32", "retraining": "no"}
+    _json(built.folder / "measurements.json", filled | kinds)
+    _json(built.base / "model_mapping.json", {BENCHMARK: OFFICIAL})
+    (built.base / "systems").mkdir()
+    _json(built.base / "systems" / f"{SYSTEM}.json", _system())
+    (built.base / "src" / BENCHMARK).mkdir(parents=True)
+    (built.base / "src" / BENCHMARK / "README.md").write_text("The source.\n")
+    shutil.copy(ROOT / "tests" / "support" / "loadgen_run.py", built.base / "src" / BENCHMARK)
+    for name in kind.tests:
+        _measure(root / name, kind, "PerformanceOnly", of.compliance_tests[name].settings(OFFICIAL), python)
+        _submit_test(built, name, of)
+    for raw in ("performance", "accuracy", *kind.tests):
+        shutil.rmtree(root / raw)
+    return built
+
+
+def _measure(folder: Path, kind: Kind, mode: str, audit: Mapping[str, int], python: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "user.conf").write_text("".join(f"{BENCHMARK}.{kind.scenario}.{key} = {value}\n" for key, value in kind.conf.items()))
+    if audit:
+        (folder / "audit.config").write_text("".join(f"*.*.{key} = {value}\n" for key, value in audit.items()))
+    spec = {
+        "folder": str(folder),
+        "scenario": kind.scenario,
+        "mode": mode,
+        "model": BENCHMARK,
+        "total": kind.total,
+        "loaded": kind.loaded,
+        "busy_s": kind.busy_s,
+        "threads": kind.threads,
+        "tokens": kind.tokens,
+        "audit": str(folder / "audit.config"),
+    }
+    subprocess.run([python, "-m", "tests.support.loadgen_run", json.dumps(spec)], cwd=ROOT, check=True, timeout=120)
+
+
+def _write_answers(raw: Path, target: Path, of: rules.Rules) -> None:
+    whole = (raw / "mlperf_log_accuracy.json").read_bytes()
+    (target / "mlperf_log_accuracy.json").write_bytes(of.truncation.cut(whole))
+    (target / "accuracy.txt").write_text(f"mAP=52.1\nhash={hashlib.sha256(whole).hexdigest()}\n")
+
+
+def _submit_test(built: Built, name: str, of: rules.Rules) -> None:
+    raw, target, rule = built.root / name, built.folder / name, of.compliance_tests[name]
+    (target / "performance" / "run_1").mkdir(parents=True)
+    for log in _LOGS:
+        shutil.copy(raw / log, target / "performance" / "run_1" / log)
+    speed = verification.speed(rule, built.kind.scenario, of, logs.read_detail(built.detail), logs.read_detail(raw / _LOGS[1]))
+    (target / "verify_performance.txt").write_text(verification.performance_text(speed))
+    if rule.sampling_target:
+        (target / "accuracy").mkdir()
+        _write_answers(raw, target / "accuracy", of)
+        answers = logs.read_accuracy(built.folder / "accuracy" / "mlperf_log_accuracy.json")
+        compared = logged_answers.compare(logged_answers.read(raw / "mlperf_log_accuracy.json").rows, answers.payloads)
+        (target / "verify_accuracy.txt").write_text(verification.accuracy_text(compared, len(answers.payloads)))
+
+
+def _json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")

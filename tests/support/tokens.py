@@ -1,0 +1,25 @@
+"""A tokenizer trained on a few sentences."""
+
+from __future__ import annotations
+
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, processors, trainers
+
+TEXT = [" ".join(f"{a}{b}{c}" for c in "stuvwxyz") for a in "abcdefgh" for b in "ijklmnop"]
+
+
+def bpe(vocabulary: int) -> tokenizers.Tokenizer:
+    """Byte-level, with a beginning mark (1), padding (0) and an end (2)."""
+    made = tokenizers.Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    made.train_from_iterator(
+        TEXT,
+        trainers.BpeTrainer(
+            show_progress=False, vocab_size=min(vocabulary, 800), initial_alphabet=alphabet, special_tokens=["<pad>", "<s>", "</s>"]
+        ),
+    )
+    made.decoder = decoders.ByteLevel()
+    made.add_tokens([f"<extra {i}>" for i in range(vocabulary - made.get_vocab_size())])
+    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return made

@@ -1,0 +1,373 @@
+"""A good run directory of the mock SUT: real LoadGen logs from the real worker, and the tree around them. And what mutations of it need."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import logs, rules
+from compliance.findings.check import Check
+from compliance.scoring import accuracy
+from compliance.subject import LoadGenRun
+from harness.execution import loadgen_run
+from harness.execution.process import read_outcome
+from harness.tree import compliance_folders, submission
+from scenarios.worker import job as jobs
+from scenarios.worker.job import Job, Limits
+from scenarios.worker.qsl import Qsl
+from scenarios.worker.reference import write_reference
+from sut import mock
+from sut.contract import Workload
+
+KINDS = {
+    "Offline": ("Offline", "predict"),
+    "SingleStream": ("SingleStream", "predict"),
+    "tokens": ("Offline", "generate"),
+    "tokens one by one": ("SingleStream", "generate"),
+}
+"""Name → (scenario, task) of a run directory that the tests build."""
+ROOT = Path(__file__).resolve().parents[2]
+SUBMITTER, SYSTEM = "nobody", "a-machine-mock"
+_WIDTH, _VOCABULARY, _NEW, _LOGITS_ROWS = 8, 1000, 4, 4
+# 256 answers make a log longer than the truncation limit, 32 do not.
+_SAMPLES = {"predict": 256, "generate": 32}
+_MODEL = {"predict": ("bert", "bert-99"), "generate": ("mistral", "llama3.1-8b-edge")}
+HONEST = ("scenarios.worker",)
+_TOLERANCE = {"predict": {"logit_error": 1e-3}, "generate": {"logit_error": 1e-3, "logit_gap": 1e-3, "compared_fraction": 0.9}}
+_CONFIG: dict[str, Any] = {"model": {"vocab_size": _VOCABULARY}, "prompt_buckets": [_WIDTH], "new_token_buckets": [_NEW]}
+
+
+class WorkerFailed(Exception):
+    """A test's worker ended with another status than ok; the message is its reason."""
+
+
+def build(
+    directory: Path,
+    scenario: str = "Offline",
+    task: str = "predict",
+    worker: Sequence[str] = HONEST,
+    milliseconds: int = 300,
+    **options: Any,
+) -> Path:
+    """Two worker processes of about a second. `options`: the mock's, with _ for -.
+
+    Raises WorkerFailed.
+    """
+    directory.mkdir(parents=True)
+    model, official = _MODEL[task]
+    batch = 4 if scenario == "Offline" else 1
+    workload = Workload(
+        model=model,
+        task=task,
+        config=_CONFIG,
+        checkpoint=Path("none"),
+        precision="float32",
+        batch_size=batch,
+        device="cpu",
+        backend=None,
+        execution="eager",
+        options={key.replace("_", "-"): value for key, value in options.items()},
+    )
+    answer = ("logits",) if task == "predict" else ("tokens",)
+    inputs, synthetic = (directory.with_name(f"{directory.name}-{name}.npz") for name in ("inputs", "synthetic"))
+    np.savez(inputs, **_inputs(task, _SAMPLES[task], 0))
+    np.savez(synthetic, **_inputs(task, 33, 1))
+    reference = _reference(directory, workload, inputs)
+    for test in ("performance", "accuracy"):
+        _run(
+            Job(
+                sut="mock",
+                family="any",
+                workload=workload,
+                scenario=scenario,
+                test=test,
+                benchmark=f"{model}-tiny",
+                answer=answer,
+                inputs=inputs,
+                synthetic=synthetic,
+                warmup_rows=1,
+                limits=Limits(
+                    min_duration_ms=milliseconds,
+                    min_query_count=1,
+                    performance_sample_count=_SAMPLES[task],
+                    equal_issue=task == "generate",
+                    calibration_seconds=0.1,
+                ),
+                log_dir=directory / "raw" / test,
+                reference=reference,
+                logits_rows=_LOGITS_ROWS if task == "generate" else 0,
+            ),
+            worker,
+        )
+    record = _record(directory, scenario, task, batch, inputs)
+    _write(directory / "record.json", record)
+    _submit(directory, record)
+    return directory
+
+
+def _inputs(task: str, rows: int, seed: int) -> dict[str, np.ndarray]:
+    ids = np.random.default_rng(seed).integers(3, _VOCABULARY, (rows, _WIDTH)).astype(np.int32)
+    if task == "predict":
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    return {"input_ids": ids, "prompt_length": np.full(rows, _WIDTH, np.int32), "max_new_tokens": np.full(rows, _NEW, np.int32)}
+
+
+def _reference(directory: Path, workload: Workload, inputs: Path) -> Path:
+    sut = mock.load(workload)
+    qsl = Qsl(inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    path = directory / "reference.npz"
+    batches = [qsl.batch(range(i, min(i + 32, qsl.count)), 32) for i in range(0, qsl.count, 32)]
+    write_reference(path, sut, qsl.arrays, prepared=batches, batch_size=32, logits_rows=_LOGITS_ROWS, on_batch=lambda: None)
+    return path
+
+
+def performance_run(folder: Path, detail: logs.Detail) -> LoadGenRun:
+    """A performance test of which only the detail log is there."""
+    return LoadGenRun(
+        name="performance",
+        folder=folder,
+        detail=detail,
+        summary=logs.Summary({}, "", ()),
+        user_conf=None,
+        outcome=None,
+        job=None,
+        faults={},
+    )
+
+
+def _packed(trace: Path) -> str:
+    """As the harness keeps it; → its sha256."""
+    content = trace.read_bytes()
+    trace.with_name(trace.name + ".gz").write_bytes(gzip.compress(content))
+    trace.unlink()
+    return hashlib.sha256(content).hexdigest()
+
+
+def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (), of: rules.Rules | None = None) -> Path:
+    """Compliance tests after `build`, each in a process, and their folders in the tree. Raises WorkerFailed."""
+    of, record = of or rules.load(), read_json(run / "record.json")
+    performance, outcome = jobs.read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
+    assert outcome is not None
+    performance = replace(performance, calibration=outcome.calibration)
+    for name in names or loadgen_run.applicable(performance, of):
+        job = loadgen_run.compliance_job(name, performance, of, record["benchmark"]["official"])
+        _run(job, worker)
+        _packed(job.log_dir / "mlperf_log_trace.json")
+    resubmit_compliance(run, of)
+    return run
+
+
+def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
+    """The TESTxx folders, made again from raw/."""
+    of, record = of or rules.load(), read_json(run / "record.json")
+    for name in of.compliance_tests:
+        shutil.rmtree(scenario_folder(run) / name, ignore_errors=True)
+    compliance_folders.write(run, record, of, scenario_folder(run), submission.score(run, record))
+
+
+def _run(job: Job, worker: Sequence[str]) -> None:
+    job.log_dir.mkdir(parents=True)
+    jobs.write_json(job.log_dir / "job.json", job)
+    command = [sys.executable, "-m", *worker, str(job.log_dir / "job.json"), str(os.getpid())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    outcome = read_outcome(job.log_dir)
+    assert outcome is not None, done.stderr
+    if outcome.status != "ok":
+        raise WorkerFailed(f"{job.test}: {outcome.reason}")
+
+
+def _record(directory: Path, scenario: str, task: str, batch: int, inputs: Path) -> dict[str, Any]:
+    model, official = _MODEL[task]
+    count = _SAMPLES[task]
+    return {
+        "schema": "record-2",
+        "cell": {
+            "sut": "mock",
+            "model": model,
+            "size": "tiny",
+            "task": task,
+            "scenario": scenario,
+            "precision": "float32",
+            "batch_size": batch,
+            "device": "cpu",
+            "seq_len": None,
+            "dataset": "synthetic",
+            "weights": "seeded",
+            "options": {},
+            "eos": "ignore" if task == "generate" else None,
+        },
+        "end_tokens": [],
+        "mode": "quick",
+        "round": rules.CURRENT,
+        "command": f"./run.sh --sut mock --scenario {scenario} --model {model}",
+        "benchmark": {"name": f"{model}-tiny", "official": official},
+        "family": "any",
+        "execution": "eager",
+        "qsl": {"samples": count, "performance_sample_count": count, "synthetic": True},
+        "accuracy": {
+            "score": "logits" if task == "predict" else "tokens",
+            "keys": ["logits" if task == "predict" else "tokens"],
+            "tolerance": _TOLERANCE[task],
+        },
+        "digests": {
+            "weights": "0" * 64,
+            "weights_source": "seeded",
+            "inputs": sha256(inputs),
+            "reference": sha256(directory / "reference.npz"),
+            "trace": _packed(directory / "raw" / "performance" / "mlperf_log_trace.json"),
+        },
+        "machine": {"cpu": "a processor"},
+        "git": {"revision": None, "dirty": None},
+        "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": {}},
+        "new_tokens_per_sample": _NEW if task == "generate" else None,
+    }
+
+
+def _submit(run: Path, record: Mapping[str, Any]) -> None:
+    """A small writer of the v6.1 tree."""
+    name, cell = record["benchmark"]["name"], record["cell"]
+    base = run / "open" / SUBMITTER
+    scenario = base / "results" / SYSTEM / name / cell["scenario"]
+    for test, folder in (("performance", scenario / "performance" / "run_1"), ("accuracy", scenario / "accuracy")):
+        folder.mkdir(parents=True)
+        for log in ("mlperf_log_summary.txt", "mlperf_log_detail.txt"):
+            (folder / log).write_bytes((run / "raw" / test / log).read_bytes())
+    (scenario / "user.conf").write_bytes((run / "raw" / "performance" / "user.conf").read_bytes())
+    (scenario / "README.md").write_text("How to repeat it.\n")
+    _write(
+        scenario / "measurements.json",
+        {
+            "input_data_types": "int32",
+            "retraining": "no",
+            "starting_weights_filename": "none",
+            "weight_data_types": "float32",
+            "weight_transformations": "none",
+        },
+    )
+    _write(base / "model_mapping.json", {name: record["benchmark"]["official"]})
+    (base / "systems").mkdir()
+    _write(base / "systems" / f"{SYSTEM}.json", _system())
+    (base / "src" / name).mkdir(parents=True)
+    (base / "src" / name / "README.md").write_text("The source.\n")
+    resubmit_answers(run)
+
+
+def _system() -> dict[str, str]:
+    from compliance.checks import metadata
+
+    required = json.loads((Path(metadata.__file__).parents[1] / "schemas" / "system.json").read_text())["required"]
+    return dict.fromkeys(required, "N/A") | {
+        "division": "open",
+        "submitter": SUBMITTER,
+        "status": "rdi",
+        "system_type": "edge",
+        "number_of_nodes": "1",
+        "accelerators_per_node": "0",
+        "host_processors_per_node": "1",
+    }
+
+
+def resubmit_answers(run: Path) -> None:
+    """accuracy.txt and the truncated log, made again from raw/."""
+    record, log = read_json(run / "record.json"), run / "raw" / "accuracy" / "mlperf_log_accuracy.json"
+    whole = log.read_bytes()
+    with np.load(run / "reference.npz") as reference:
+        forced = run / "raw" / "accuracy" / "logits.npy"
+        judged = record["accuracy"]
+        found = accuracy.score(
+            judged["score"],
+            logs.read_accuracy(log).payloads,
+            dict(reference),
+            judged["tolerance"],
+            judged["keys"],
+            np.load(forced) if forced.exists() else None,
+        )
+    target = scenario_folder(run) / "accuracy"
+    (target / "accuracy.txt").write_text(f"{found.line()}\nhash={hashlib.sha256(whole).hexdigest()}\n")
+    short = whole if len(whole) <= 10240 else whole[:4096] + b"\n\n...\n\n" + whole[-4096:]
+    (target / "mlperf_log_accuracy.json").write_bytes(short)
+
+
+def whole(found: list[Check]) -> list[Check]:
+    """No part of the audit broke off over what it read: such a part is a failed check, which must not count as having seen the damage."""
+    assert not [c.line() for c in found if c.id.startswith("audit-of-")]
+    return found
+
+
+# What mutations are made of.
+
+
+def base(run: Path) -> Path:
+    return run / "open" / SUBMITTER
+
+
+def scenario_folder(run: Path) -> Path:
+    return next(p.parent for p in base(run).glob("results/*/*/*/accuracy"))
+
+
+def both(run: Path, test: str, name: str) -> list[Path]:
+    """The raw file and the submitted one: a forger changes both."""
+    folder = scenario_folder(run)
+    logged = "accuracy" if test == "accuracy" or name == "mlperf_log_accuracy.json" else "performance/run_1"
+    submitted = folder / (test if test.startswith("TEST") else "") / logged / name
+    if name == "user.conf":
+        return [run / "raw" / test / name, *([folder / name] if test == "performance" else [])]
+    return [run / "raw" / test / name, submitted]
+
+
+def change(run: Path, test: str, name: str, how: Callable[[str], str]) -> None:
+    for path in both(run, test, name):
+        before = path.read_text()
+        after = how(before)
+        assert after != before, f"the mutation of {name} changes nothing"
+        path.write_text(after)
+
+
+def detail(run: Path, test: str, **values: Any) -> None:
+    """Set keys of the detail log; `__` in a name stands for a dot. A function gets the old value; None removes the line."""
+    wanted = {key.replace("__", "."): value for key, value in values.items()}
+
+    def rewritten(line: str) -> str:
+        entry = json.loads(line.removeprefix(":::MLLOG "))
+        value = wanted.get(entry["key"], entry["value"]) if entry["key"] in wanted else entry["value"]
+        entry["value"] = value(entry["value"]) if callable(value) else value
+        return ":::MLLOG " + json.dumps(entry) + "\n"
+
+    def how(text: str) -> str:
+        lines = [line for line in text.splitlines() if (wanted.get(_key(line), "kept")) is not None]
+        return "".join(rewritten(line) if _key(line) in wanted else line + "\n" for line in lines)
+
+    change(run, test, "mlperf_log_detail.txt", how)
+
+
+def _key(line: str) -> str:
+    return str(json.loads(line.removeprefix(":::MLLOG "))["key"])
+
+
+def edit_json(path: Path, how: Callable[[Any], Any]) -> None:
+    value = read_json(path)
+    _write(path, how(value) or value)
+
+
+def read_json(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,39 @@
+"""Runs in native torch's environment: `python -m tests.sut.user_folders DIR` makes small folders as Transformers itself saves them, seeded.
+
+Weights larger than the default initialisation, and no float16 numbers, so that a reader that loses bits or swaps tensors is seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers as t
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128
+}  # fmt: skip
+
+
+def main(directory: Path) -> None:
+    torch.manual_seed(5)
+    t.utils.logging.disable_progress_bar()
+    bert = t.BertForSequenceClassification(t.BertConfig(**SIZES, num_labels=3))  # its activation is the exact GELU
+    gemma = t.GemmaForCausalLM(t.GemmaConfig(**SIZES, num_key_value_heads=1, head_dim=32))
+    mistral = t.MistralForCausalLM(
+        t.MistralConfig(**SIZES, num_key_value_heads=2, rope_parameters={"rope_theta": 5e4, "rope_type": "default"})
+    )
+    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral)):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim == 2:
+                    parameter.mul_(6.0)
+                else:  # norms and biases are ones and zeros, which a reader that skips them would have too
+                    parameter.add_(torch.randn_like(parameter), alpha=0.1)
+        model.save_pretrained(directory / name, max_shard_size="10GB" if name == "gemma" else "100KB")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
