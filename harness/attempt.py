@@ -53,6 +53,7 @@ class Attempt:
             "variables": json.dumps(machine.variables()),
             "inputs": files.sha256(self.inputs.path),
             "synthetic": files.sha256(self.inputs.synthetic),
+            "fresh": files.sha256(self.inputs.fresh),
         }
 
 
@@ -74,6 +75,7 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         answer=request.model.answer_keys,
         inputs=inputs.path,
         synthetic=inputs.synthetic,
+        fresh=None if request.end_tokens else inputs.fresh,
         warmup_rows=inputs.warmup_rows,
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,

@@ -57,6 +57,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             cache=request.asked.cache,
             own=user_tokenizer,
             seq_len=request.asked.seq_len,
+            batch_size=request.batch_size,
         )
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)

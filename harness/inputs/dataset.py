@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 
 from harness.inputs import families
-from harness.inputs.families import Arrays, Description
+from harness.inputs.families import Arrays, Description, Family
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+
+# Streams of random values; the inputs' own is 0, and a twin's warm-up rows are of the next one.
+_TWIN, _OTHERS = 1, 3
+_FRESH = 33
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +27,7 @@ class Inputs:
 
     Attributes:
         path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once.
+        fresh: .npz of other values again, which no SUT meets before the end of a test.
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
         count: how many samples there are.
         arrays: name → `dtype`, and `shape` without the axis of samples.
@@ -32,6 +37,7 @@ class Inputs:
 
     path: Path
     synthetic: Path
+    fresh: Path
     warmup_rows: int
     digest: str
     count: int
@@ -48,6 +54,7 @@ def prepare(
     cache: Path,
     own: Tokenizer | None = None,
     seq_len: int | None = None,
+    batch_size: int = 1,
 ) -> Inputs:
     """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError where the user's file does not fit.
 
@@ -56,6 +63,7 @@ def prepare(
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
+        batch_size: there are fresh inputs for 8 batches at least.
     """
     family, notes = families.of(model), tuple[str, ...]()
     if dataset is None:
@@ -63,12 +71,16 @@ def prepare(
     else:
         arrays, notes = families.dataset_of(model).read(model, size, dataset, own, seq_len)
     count = len(next(iter(arrays.values())))
-    twin, warmup_rows = family.twin(arrays, size) if family.twin else (family.synthetic(size, count + 1, 1), 1)
+    twin, warmup_rows = _twin(family, arrays, size, _TWIN)
+    fresh = {name: np.resize(array, (max(_FRESH, 8 * batch_size), *array.shape[1:])) for name, array in arrays.items()}
+    fresh, shown = _twin(family, fresh, size, _OTHERS)
+    fresh = {name: array[shown:] for name, array in fresh.items()}
     digest = _digest(arrays)
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
         synthetic=_write(directory / "synthetic.npz", twin),
+        fresh=_write(directory / f"fresh-{len(next(iter(fresh.values())))}.npz", fresh),
         warmup_rows=warmup_rows,
         digest=digest,
         count=count,
@@ -76,6 +88,12 @@ def prepare(
         description=family.describe(arrays),
         notes=notes,
     )
+
+
+def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    if family.twin:
+        return family.twin(arrays, size, stream)
+    return family.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
 
 
 def _digest(arrays: Arrays) -> str:

@@ -65,8 +65,8 @@ class Family:
 
     Attributes:
         synthetic: (size, samples, stream) → random inputs; another stream gives other values. `size.inputs` holds what the TOML says.
-        twin: (inputs, size) → (arrays of the same shapes and other values, behind rows that show each shape once; how many such rows).
-            The last of these rows is the largest. None: every input has one shape.
+        twin: (inputs, size, stream) → (arrays of the same shapes and other values, behind rows that show each shape once; how many such
+            rows). The last of these rows is the largest. Another stream gives other values. None: every input has one shape.
         describe: inputs → what they are like.
         dataset: how a user's file is read; None: `--dataset` is refused.
         with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
@@ -76,7 +76,7 @@ class Family:
     """
 
     synthetic: Callable[[Size, int, int], Arrays]
-    twin: Callable[[Arrays, Size], tuple[Arrays, int]] | None = None
+    twin: Callable[[Arrays, Size, int], tuple[Arrays, int]] | None = None
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None

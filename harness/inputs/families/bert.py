@@ -47,9 +47,9 @@ def _check(model: Model, size: Size, seq_len: int | None, prompt: text.Prompt, l
         raise UsageError(f"{where}: the prompt has {length} tokens: shorten it, or give --seq-len {length} or more")
 
 
-def _twin(arrays: Arrays, size: Size) -> tuple[Arrays, int]:
+def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     mask = arrays["attention_mask"]
-    ids = text.random_ids(size, mask.shape, stream=1)
+    ids = text.random_ids(size, mask.shape, stream)
     return {"input_ids": np.concatenate([ids[:1], ids * mask]), "attention_mask": np.concatenate([np.ones_like(mask[:1]), mask])}, 1
 
 

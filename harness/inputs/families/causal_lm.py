@@ -60,12 +60,12 @@ def _buckets(lengths: np.ndarray, least: int) -> list[int]:
     return sorted({min(p, longest) for p in powers})
 
 
-def _twin(arrays: Arrays, size: Size) -> tuple[Arrays, int]:
+def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     """A warm-up row for each (prompt, new tokens) bucket, then the inputs' own lengths with other ids."""
     shapes = np.array(list(product(*_config(arrays).values())), np.int32)
     rows, width = arrays["input_ids"].shape
     lengths = np.concatenate([shapes[:, 0], arrays["prompt_length"]])
-    ids = np.concatenate([text.random_ids(size, (len(shapes), width), stream=2), text.random_ids(size, (rows, width), stream=1)])
+    ids = np.concatenate([text.random_ids(size, (count, width), each) for count, each in ((len(shapes), stream + 1), (rows, stream))])
     twin = {
         "input_ids": np.where(np.arange(width) < lengths[:, None], ids, 0).astype(np.int32),
         "prompt_length": lengths,
