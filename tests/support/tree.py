@@ -80,9 +80,9 @@ def build(
         options={key.replace("_", "-"): value for key, value in options.items()},
     )
     answer = ("logits",) if task == "predict" else ("tokens",)
-    inputs, synthetic = (directory.with_name(f"{directory.name}-{name}.npz") for name in ("inputs", "synthetic"))
-    np.savez(inputs, **_inputs(task, _SAMPLES[task], 0))
-    np.savez(synthetic, **_inputs(task, 33, 1))
+    inputs, synthetic, fresh = (directory.with_name(f"{directory.name}-{name}.npz") for name in ("inputs", "synthetic", "fresh"))
+    for seed, (path, rows) in enumerate(((inputs, _SAMPLES[task]), (synthetic, 33), (fresh, 32))):
+        np.savez(path, **_inputs(task, rows, seed))
     reference = _reference(directory, workload, inputs)
     for test in ("performance", "accuracy"):
         _run(
@@ -96,6 +96,7 @@ def build(
                 answer=answer,
                 inputs=inputs,
                 synthetic=synthetic,
+                fresh=fresh,
                 warmup_rows=1,
                 limits=Limits(
                     min_duration_ms=milliseconds,
