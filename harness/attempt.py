@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from harness.inputs.dataset import Inputs
 from harness.plan import Request
 from harness.reference import Reference, logits_rows, workload_config
 from scenarios.worker.job import TESTS, Job
+from sut import variables as environment_variables
 from sut.contract import Workload
 
 
@@ -50,7 +52,7 @@ class Attempt:
         return {
             "environment": self.environment.lock_sha256,
             "source": self.git["worker_source_sha256"],
-            "variables": json.dumps(machine.variables()),
+            "variables": json.dumps(environment_variables.read_by_any(os.environ)),
             "inputs": files.sha256(self.inputs.path),
             "synthetic": files.sha256(self.inputs.synthetic),
             "fresh": files.sha256(self.inputs.fresh),

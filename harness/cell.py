@@ -40,6 +40,7 @@ class Cell:
         weights: the first 12 hex digits of the checkpoint's sha256.
         options: the SUT's own options.
         eos: of a model that generates: `stop` ends an answer at its end token, `ignore` gives each answer all tokens it asks for.
+        variables: environment variables that may change the figure, which the user has set; most cells have none.
     """
 
     sut: str
@@ -55,11 +56,15 @@ class Cell:
     weights: str = "seeded"
     options: Mapping[str, Any] = field(default_factory=dict)
     eos: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:8]
+        values = asdict(self)
+        if not self.variables:  # cells of older releases have no such value
+            del values["variables"]
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def name(self) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from harness.inputs.models import Model, Size
 from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
-from sut import registry
+from sut import registry, variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
@@ -61,6 +62,7 @@ class Request:
     options: Mapping[str, Any]
     end_tokens: tuple[int, ...] = ()
     weights: user_weights.Folder | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     reasons: tuple[str, ...] = ()
 
     @property
@@ -116,6 +118,11 @@ def resolve(asked: Asked) -> Request:
     """Every default filled in. Raises UsageError where the flags ask for what cannot be."""
     spec, model, reasons = SUTS[asked.sut], models.load(asked.model), list[str]()
     device = _device(asked, spec, reasons)
+    if refusal := variables.refusal(spec, device, os.environ):
+        raise UsageError(refusal)
+    set_by_user = variables.of_cell(spec, device, os.environ)
+    if set_by_user:
+        reasons.append(f"part of the cell, because they may change its figures: {' '.join(f'{k}={v}' for k, v in set_by_user.items())}")
     weights = _user_weights(asked, model)
     size = _size(asked, model, weights, device, reasons)
     _check_duration(asked.duration, asked.mode)
@@ -133,6 +140,7 @@ def resolve(asked: Asked) -> Request:
         options=asked.options,
         end_tokens=end_tokens,
         weights=weights,
+        variables=set_by_user,
         reasons=(*reasons, *why),
     )
 

@@ -14,6 +14,7 @@ from harness.cell import Cell
 from harness.execution import machine
 from harness.plan import Request
 from scenarios.worker.job import WorkerOutcome
+from sut import variables as environment_variables
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ def make(attempt: Attempt) -> Record:
             "python": str(environment.python),
             "lock_sha256": environment.lock_sha256,
             "versions": {},
-            "variables": machine.variables(),
+            "variables": environment_variables.read_by_any(os.environ),
         },
         notes=(*request.reasons, *attempt.inputs.notes, *environment.notes),
         setup_seconds=dict(attempt.setup_seconds),

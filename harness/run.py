@@ -178,6 +178,7 @@ def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded",
         weights=weights,
         options=dict(request.options),
         eos=request.eos,
+        variables=request.variables,
     )
 
 

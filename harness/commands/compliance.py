@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from harness.flags import Parser, add_common, known_name
 from harness.terminal import duration, near
 from harness.tree import submission
 from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
+from sut import variables as environment_variables
 from sut.registry import SUTS
 
 _ADOPTED = " (--python)"
@@ -149,7 +151,7 @@ def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[s
 
 
 def _other_variables(job: Job) -> set[str]:
-    before, now = json.loads(job.made_with.get("variables", "{}")), machine.variables()
+    before, now = json.loads(job.made_with.get("variables", "{}")), environment_variables.read_by_any(os.environ)
     return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
 

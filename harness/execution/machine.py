@@ -18,8 +18,6 @@ import psutil
 from compliance.logs.files import source_digest
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
-from sut.devices import DEVICES
-from sut.registry import SUTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,15 +121,6 @@ def describe() -> dict[str, Any]:
 
 SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments")
 """What a figure depends on: a user's own file beside them does not make the tree dirty."""
-
-
-def variables() -> dict[str, str]:
-    """The environment variables that frameworks and their runtimes read: they change figures, so they are recorded."""
-    words = dict.fromkeys(
-        [word for device in DEVICES.values() for word in device.variables] + [word for spec in SUTS.values() for word in spec.variables]
-    )
-    read = re.compile(rf"({'|'.join(words)})_|LD_PRELOAD$")
-    return {name: value for name, value in sorted(os.environ.items()) if read.match(name)}
 
 
 def git() -> dict[str, Any]:

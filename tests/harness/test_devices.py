@@ -1,6 +1,7 @@
 """What a device and a framework are called stands in sut/ alone; the harness reads it there."""
 
 import dataclasses
+import os
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from harness.execution.environments import ROOT
 from harness.inputs import models
 from harness.tree import submission
 from scenarios.worker import __main__ as worker
-from sut import registry
+from sut import registry, variables
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.registry import REFERENCE, SUTS
 from tests.support.cells import request
@@ -66,7 +67,7 @@ def test_its_environments_are_found_by_its_name(tpu, tmp_path, monkeypatch):
 
 def test_its_variables_are_recorded(tpu, monkeypatch):
     monkeypatch.setenv("LIBTPU_INIT_ARGS", "x")
-    assert machine.variables()["LIBTPU_INIT_ARGS"] == "x"
+    assert variables.read_by_any(os.environ)["LIBTPU_INIT_ARGS"] == "x"
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):

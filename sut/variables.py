@@ -1,0 +1,77 @@
+"""Environment variables that change what a framework runs: refused, or part of the cell. As data, for the standard library alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from sut.devices import DEVICES
+from sut.registry import SUTS, SutSpec
+
+_EXECUTION = "it changes which execution runs, and the cell would still name the other one"
+_PRECISION = "it changes the precision of matrix products, and the cell would still name the other one"
+
+REFUSED: Mapping[str, str] = {
+    "TF_XLA_FLAGS": _EXECUTION,
+    "TF_FUNCTION_JIT_COMPILE_DEFAULT": _EXECUTION,
+    "TF_RUN_EAGER_OP_AS_FUNCTION": _EXECUTION,
+    "TF_ENABLE_AUTO_MIXED_PRECISION.*": _PRECISION,
+    "TF_AUTO_MIXED_PRECISION.*": _PRECISION,
+    "TF_SET_ONEDNN_FPMATH_MODE": _PRECISION,
+    "ONEDNN_DEFAULT_FPMATH_MODE": _PRECISION,
+    "DNNL_DEFAULT_FPMATH_MODE": _PRECISION,
+    "NVIDIA_TF32_OVERRIDE": _PRECISION,
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": _PRECISION,
+    "TORCH_COMPILE_DISABLE": _EXECUTION,
+    "TORCHDYNAMO_DISABLE": _EXECUTION,
+    "TORCH_COMPILE_DEBUG": _EXECUTION,
+    "TORCHDYNAMO_SUPPRESS_ERRORS": _EXECUTION,
+    "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "it lets a file of weights run code",
+    "PYTORCH_JIT": _EXECUTION,
+    "JAX_DISABLE_JIT": _EXECUTION,
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": _EXECUTION,
+    "JAX_ENABLE_X64": _PRECISION,
+    "JAX_DEFAULT_MATMUL_PRECISION": _PRECISION,
+    "JAX_NUMPY_DTYPE_PROMOTION": _PRECISION,
+    "KERAS_FLOATX": _PRECISION,
+}
+"""Name, as a regular expression → why it is refused. Of the products' precision one flag decides: `--precision`."""
+
+# Where things lie, what is logged, and which of several equal cards is taken: none of it is a cell of its own.
+_NO_CELL = re.compile(
+    r"TF_CPP_|TORCH_LOGS|TORCH_TRACE|TORCH_HOME|\w*CACHE\w*|\w*_DIR$|\w*HOME$|\w*VERBOSE\w*|\w*LOG\w*|\w*VISIBLE_DEVICES|"
+    r"CUDA_DEVICE_ORDER|CUDA_PATH|CUDA_VERSION|NVIDIA_(?!TF32)|KERAS_BACKEND|MKL_INTERFACE_LAYER"
+)
+
+
+def read_by_any(environment: Mapping[str, str]) -> dict[str, str]:
+    """Those that any framework or device here reads, by name."""
+    words = [word for device in DEVICES.values() for word in device.variables] + [word for spec in SUTS.values() for word in spec.variables]
+    return _starting(words, environment)
+
+
+def refusal(spec: SutSpec, device: str, environment: Mapping[str, str]) -> str | None:
+    """The first variable that this SUT must not run with, as a sentence; None: there is none. An empty one counts as not set."""
+    for name, value in _read(spec, device, environment).items():
+        for pattern, why in REFUSED.items():
+            if value and re.fullmatch(pattern, name):
+                return f"{name}={value} is set in the environment: {why}; unset it"
+    return None
+
+
+def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that may change this SUT's figures, which are part of its cell, by name; those the SUT sets itself are none of them."""
+    return {
+        name: value
+        for name, value in _read(spec, device, environment).items()
+        if value and name not in spec.process_env and not _NO_CELL.match(name)
+    }
+
+
+def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
+    return _starting((*spec.variables, *DEVICES["cpu"].variables, *DEVICES[device].variables), environment)
+
+
+def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:
+    read = re.compile(rf"({'|'.join(dict.fromkeys(words))})_|LD_PRELOAD$")
+    return {name: value for name, value in sorted(environment.items()) if read.match(name)}
