@@ -27,6 +27,7 @@ class Record:
         digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
         inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
             Answers are told by the worker.
+        least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
@@ -48,6 +49,7 @@ class Record:
     new_tokens_per_sample: float | None
     end_tokens: tuple[int, ...]
     parameters: int
+    least_flops: float | None
     machine: Mapping[str, Any]
     git: Mapping[str, Any]
     environment: Mapping[str, Any]
@@ -88,6 +90,7 @@ def make(attempt: Attempt) -> Record:
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
+        least_flops=None if request.end_tokens else attempt.inputs.least_flops,
         machine=machine.describe(),
         git=attempt.git,
         process_id=os.getpid(),

@@ -37,6 +37,7 @@ _CAUSES = {
     "evidence": ("performance-evidence", "accuracy-evidence"),
     "accuracy": ("accuracy-score", "answers-while-measuring"),
     "kept answers": ("fresh-inputs",),
+    "speed": ("plausible-speed",),
 }
 
 

@@ -56,6 +56,8 @@ class Evidence:
         compiled_share: of the model's forward passes in one probe of the measured call, the share that ran compiled. A model may hold a
             compiled graph that the measured call never enters. None where the framework compiles the whole call as one program.
         peak_device_bytes: most bytes the framework held on the accelerator since it was loaded; None on a CPU.
+        matrix_flops: floating-point operations a second of a large matrix product in the measured precision, on the same device. A model
+            that is faster than this did not compute what it answered. None: not measured.
         detail: whatever else a sceptic would ask for; JSON values.
     """
 
@@ -65,6 +67,7 @@ class Evidence:
     detail: Mapping[str, Any] = field(default_factory=dict)
     compiled_share: float | None = None
     peak_device_bytes: int | None = None
+    matrix_flops: float | None = None
 
 
 class Inference(Protocol):

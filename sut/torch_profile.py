@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from sut import precision
+from sut import matrix_rate, precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
 # CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
@@ -181,6 +182,17 @@ def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:
     a, b = (torch.from_numpy(x).to(device, dtype) for x in precision.operands())
     product: np.ndarray = (a @ b).float().cpu().numpy()
     return product
+
+
+@cache
+def matrix_flops(device: str, dtype: torch.dtype) -> float:
+    """See `Evidence.matrix_flops`; measured once in a process."""
+
+    def product(side: int) -> Callable[[], object]:
+        a = torch.full((side, side), 0.5, device=device, dtype=dtype)
+        return lambda: (a @ a)[0, 0].item()  # which waits for the device
+
+    return matrix_rate.measure(product)
 
 
 def peak_device_bytes(device: str) -> int | None:

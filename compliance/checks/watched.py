@@ -1,4 +1,4 @@
-"""What the worker kept of the performance test itself: a sample of its answers.
+"""What the worker saw of the performance test itself: a sample of its answers, and whether its speed can be.
 
 The accuracy test says nothing of the performance test's answers, and nobody else looks at them.
 """
@@ -22,12 +22,15 @@ _OLDER = "the run is older than this check, and kept none"
 
 
 def checks(subject: Subject) -> list[Check]:
-    """Two checks: the answers of the performance test, and the time of fresh inputs. Older runs and bare submissions kept neither."""
+    """Three checks: the answers of the performance test, the time of fresh inputs, and the speed beside that of a matrix product.
+
+    Older runs and bare submissions have none of it.
+    """
     outcome = subject.performance.outcome or {}
     if subject.place.run is None or outcome.get("status") != "ok" or "kept_sha256" not in outcome:
         why = _BARE if subject.place.run is None else _OLDER
-        return [not_applicable(check_id, why) for check_id in ("answers-while-measuring", "fresh-inputs")]
-    return [_answers(subject, outcome["kept_sha256"]), _fresh(subject, outcome.get("fresh"))]
+        return [not_applicable(check_id, why) for check_id in ("answers-while-measuring", "fresh-inputs", "plausible-speed")]
+    return [_answers(subject, outcome["kept_sha256"]), _fresh(subject, outcome.get("fresh")), _speed(subject, outcome)]
 
 
 def _answers(subject: Subject, sha256: Any) -> Check:
@@ -114,3 +117,18 @@ def _fresh(subject: Subject, fresh: Any) -> Check:
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
     faults = [] if ratio <= most else [Fault(f"{text}; at most {most:g}: it keeps answers", f"at most {most:g}", f"{ratio:.3g}")]
     return judge("fresh-inputs", faults, text, **where)
+
+
+def _speed(subject: Subject, outcome: Mapping[str, Any]) -> Check:
+    """Whether the model could compute what it answered: its operations a second beside those of a large matrix product."""
+    where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
+    evidence, detail = outcome.get("evidence_after"), subject.performance.detail
+    product = evidence.get("matrix_flops") if isinstance(evidence, dict) else None
+    least, mean_ns = subject.recorded("least_flops"), detail.number("result_mean_latency_ns")
+    rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
+    if not isinstance(product, int | float) or not isinstance(least, int | float) or rate is None or product <= 0:
+        return not_applicable("plausible-speed", "nobody knows the model's operations, or how fast the framework multiplies", **where)
+    most, reached = subject.rules.project_limits.faster_than_products, least * rate
+    text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
+    faults = [Fault(f"{text}: it did not compute", f"at most {most * product:.3g}", f"{reached:.3g}")] if reached > most * product else []
+    return judge("plausible-speed", faults, text, **where)

@@ -191,6 +191,7 @@ class ProjectLimits:
         trace_slack: the factor by which a trace may be larger than foreseen.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
         fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
+        faster_than_products: how many times the rate of a large matrix product a model may reach.
         tolerance: score → precision → limits.
     """
 
@@ -200,6 +201,7 @@ class ProjectLimits:
     trace_slack: float
     outcome_slack: Mapping[str, float]
     fresh_slower: float
+    faster_than_products: float
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 
 

@@ -32,6 +32,7 @@ class Inputs:
         count: how many samples there are.
         arrays: name → `dtype`, and `shape` without the axis of samples.
         description: what the family says of them.
+        least_flops: of a sample, on average; None: the family does not know.
         notes: what a reader of the result should know of the user's file.
     """
 
@@ -43,6 +44,7 @@ class Inputs:
     count: int
     arrays: Mapping[str, Mapping[str, Any]]
     description: Description
+    least_flops: float | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -86,6 +88,7 @@ def prepare(
         count=count,
         arrays={name: {"dtype": array.dtype.name, "shape": array.shape[1:]} for name, array in arrays.items()},
         description=family.describe(arrays),
+        least_flops=family.least_flops(size, arrays) if family.least_flops else None,
         notes=notes,
     )
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
-from sut import precision
+from sut import matrix_rate, precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla",)
@@ -109,6 +109,17 @@ def product(dtype: str) -> np.ndarray:
     """A probe product in `dtype`, as float32."""
     a, b = (jnp.asarray(x.astype(jnp.dtype(dtype))) for x in precision.operands())
     return np.asarray(_product(a, b)).astype(np.float32)
+
+
+@cache
+def matrix_flops(dtype: str) -> float:
+    """See `Evidence.matrix_flops`; measured once in a process."""
+
+    def product(side: int) -> Callable[[], object]:
+        a = jnp.full((side, side), 0.5, jnp.dtype(dtype))
+        return lambda: _product(a, a).block_until_ready()
+
+    return matrix_rate.measure(product)
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context as tf_context  # the list of all traced functions has no public name
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession  # the public one writes its trace to files
 
-from sut import precision
+from sut import matrix_rate, precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla", "graph")
@@ -48,6 +49,17 @@ def product(dtype: str) -> np.ndarray:
     """A probe product in `dtype`, as float32."""
     a, b = (tf.cast(tf.constant(x), dtype) for x in precision.operands())
     return tf.cast(a @ b, "float32").numpy()
+
+
+@cache
+def matrix_flops(dtype: str) -> float:
+    """See `Evidence.matrix_flops`; measured once in a process."""
+
+    def product(side: int) -> Callable[[], object]:
+        a = tf.fill((side, side), tf.constant(0.5, dtype))
+        return lambda: (a @ a)[0, 0].numpy()
+
+    return matrix_rate.measure(product)
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:

@@ -38,6 +38,11 @@ def product(dtype: str) -> np.ndarray:
     return torch_profile.probe(keras.ops.zeros(()).device, getattr(torch, dtype))
 
 
+def matrix_flops(dtype: str) -> float:
+    """See `Evidence.matrix_flops`."""
+    return torch_profile.matrix_flops(str(keras.ops.zeros(()).device), getattr(torch, dtype))
+
+
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees it: `operators` run one by one, entries
     into compiled regions and TorchScript, and the bits of the inputs of its matrix products."""

@@ -16,7 +16,7 @@ from sut.keras3 import exact
 
 _BITS = {"float32": 32, "bfloat16": 16}
 backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
-"""EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `watch`, `peak_device_bytes` and `about`."""
+"""EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
 
 
 def configure(workload: Workload) -> None:
@@ -54,6 +54,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
     call's own products differ, or where one of these is narrower.
     """
     held, computed = _dtypes(model)
+    matrix_flops = backend.matrix_flops(held[0])  # first: it compiles programs of its own
     product_error = precision.error(backend.product(held[0]))
     seen = backend.watch(model, call)
     same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[held[0]])
@@ -62,6 +63,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
         graph_breaks=None,
         precision=precision.classify(product_error) if same else "mixed",
         peak_device_bytes=backend.peak_device_bytes(workload.device),
+        matrix_flops=matrix_flops,
         detail={
             "call": f"{type(model).__name__}.{name}",
             "jit_compile": bool(model.jit_compile),

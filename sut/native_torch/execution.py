@@ -55,9 +55,11 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    dtype = next(model.parameters()).dtype
+    matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
     graphs = torch_profile.dynamo_graphs()
     seen = torch_profile.observe(model, call)
-    product_error = precision.error(torch_profile.probe(workload.device, next(model.parameters()).dtype))
+    product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + scripted,
@@ -65,6 +67,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
         precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
         compiled_share=seen.compiled_share,
         peak_device_bytes=torch_profile.peak_device_bytes(workload.device),
+        matrix_flops=matrix_flops,
         detail={
             "call": name,
             "operators": seen.operators,

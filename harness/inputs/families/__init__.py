@@ -72,6 +72,8 @@ class Family:
         with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
         weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size with a user's weights, or UsageError;
             None: `--weights` is refused.
+        least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
+            not known.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -81,6 +83,7 @@ class Family:
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
+    least_flops: Callable[[Size, Arrays], float] | None = None
     generates_tokens: bool = False
 
 

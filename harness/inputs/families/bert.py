@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -71,9 +72,16 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
     return {"sequence_length": length, "special_ids": text.special_ids(path, config, own)}
 
 
+def _least_flops(size: Size, arrays: Arrays) -> float:
+    """Two for each weight of the encoder and each token; pooler and head see one token and are left out."""
+    encoder = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".encoder." in t.name)
+    return 2.0 * encoder * float(arrays["attention_mask"].sum(1).mean())
+
+
 FAMILY = Family(
     synthetic=_synthetic,
     twin=_twin,
+    least_flops=_least_flops,
     describe=_describe,
     dataset=Dataset(count=text.count, read=_read),
     with_sequence_length=_with_sequence_length,

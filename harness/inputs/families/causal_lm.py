@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -92,9 +93,18 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
     return {**full, "special_ids": text.special_ids(path, config, own)}
 
 
+def _least_flops(size: Size, arrays: Arrays) -> float:
+    """Two for each weight of the layers and each token that goes through them, and for the head's and each new token."""
+    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name)
+    new = float(arrays["max_new_tokens"].mean())
+    through = float(arrays["prompt_length"].mean()) + new - 1
+    return 2.0 * (layers * through + size.config["vocab_size"] * size.config["hidden_size"] * new)
+
+
 FAMILY = Family(
     synthetic=_synthetic,
     twin=_twin,
+    least_flops=_least_flops,
     describe=_describe,
     dataset=Dataset(count=text.count, read=_read),
     weights_inputs=_weights_inputs,
