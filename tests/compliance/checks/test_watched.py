@@ -1,0 +1,88 @@
+"""What the worker saw of the performance test: forged, damaged, missing, impossible."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from compliance import audit
+from compliance.findings.check import Verdict
+from tests.support import tree
+
+ANSWERS, FRESH, SPEED = "answers-while-measuring", "fresh-inputs", "plausible-speed"
+
+
+@pytest.fixture
+def run(measured, tmp_path):
+    return shutil.copytree(measured("Offline"), tmp_path / "run")
+
+
+def verdicts(run):
+    return {check.id: check for check in audit.audit(run).checks_for("quick") if check.id in (ANSWERS, FRESH, SPEED)}
+
+
+def outcome(run, change):
+    tree.edit_json(run / "raw" / "performance" / "outcome.json", change)
+
+
+def rewritten(run, **arrays):
+    """answers.npz with other arrays, under its new digest."""
+    path = run / "raw" / "performance" / "answers.npz"
+    with np.load(path) as f:
+        np.savez(path, **{**f, **arrays})
+    outcome(run, lambda d: {**d, "kept_sha256": tree.sha256(path)})
+
+
+def test_an_honest_run_passes_all_and_a_mock_has_no_operations(run):
+    assert {name: check.verdict for name, check in verdicts(run).items()} == {
+        ANSWERS: Verdict.PASS,
+        FRESH: Verdict.PASS,
+        SPEED: Verdict.NA,
+    }
+
+
+def test_an_older_run_kept_nothing_and_is_not_asked(run):
+    outcome(run, lambda d: {k: v for k, v in d.items() if k not in ("kept_sha256", "fresh")})
+    assert {check.verdict for check in verdicts(run).values()} == {Verdict.NA}
+
+
+def test_kept_answers_are_those_whose_digest_the_worker_wrote(run):
+    path = run / "raw" / "performance" / "answers.npz"
+    path.write_bytes(path.read_bytes() + b"\0")
+    assert verdicts(run)[ANSWERS].verdict is Verdict.FAIL
+    path.unlink()
+    assert "answers.npz is missing" in verdicts(run)[ANSWERS].detail
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"content": np.zeros(4, np.uint8)},
+        {"starts": np.zeros(3, np.int64)},
+        {"indices": np.zeros(0, np.int64)},
+        {"visits": np.zeros(256, np.int64)},
+        {"visits": np.full(9999, 1 << 40)},
+        {"indices": np.array([-1])},
+    ],
+    ids=["cut", "other starts", "no answers", "never visited", "far too many", "no such sample"],
+)
+def test_damaged_answers_fail_and_break_nothing(run, arrays):
+    rewritten(run, **arrays)
+    assert verdicts(run)[ANSWERS].verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)])
+def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
+    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], "slower": ratio}})
+    assert verdicts(run)[FRESH].verdict is verdict
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(1.9, Verdict.PASS), (2.1, Verdict.FAIL)])
+def test_no_model_is_twice_as_fast_as_the_products_it_is_made_of(run, share, verdict):
+    detail = (run / "raw" / "performance" / "mlperf_log_detail.txt").read_text()
+    rate = float(detail.split('"result_samples_per_second", "value": ')[1].split(",")[0])
+    tree.edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6})
+    outcome(run, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e6 * rate / share}})
+    assert verdicts(run)[SPEED].verdict is verdict
