@@ -12,6 +12,7 @@ from typing import Any
 from harness.attempt import Attempt
 from harness.cell import Cell
 from harness.execution import machine
+from harness.inputs import limits
 from harness.plan import Request
 
 
@@ -114,7 +115,7 @@ def _accuracy(attempt: Attempt) -> dict[str, Any]:
     judged = {
         "score": model.score,
         "keys": list(model.answer_keys),
-        "tolerance": dict(model.tolerance[attempt.request.precision]),
+        "tolerance": limits.limits(model, attempt.request.size, attempt.request.precision, attempt.request.device),
     }
     return judged | ({"reason": reason} if reason else {})
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from compliance.scoring import own_choice
 
 Arrays = Mapping[str, np.ndarray]
 # Records and accuracy.txt of November 2026 and before have these names.
@@ -51,6 +53,7 @@ def score(
     tolerance: Mapping[str, float],
     keys: Sequence[str],
     logits: np.ndarray | None,
+    own: np.ndarray | None = None,
 ) -> Accuracy:
     """The score of an accuracy run's answers.
 
@@ -59,9 +62,10 @@ def score(
         answers: index in the query sample library → payload bytes.
         reference: for `logits` the arrays of `keys`, float32 [n, …]. For `tokens` the arrays tokens, n_tokens, top_ids, top_logits and
             logits (scenarios.worker.reference writes them), and end_tokens and max_new_tokens where answers end at an end token.
-        tolerance: `logit_error`; for tokens also `logit_gap` and `compared_fraction`.
+        tolerance: `logit_error`; for tokens also `logit_gap`, `compared_fraction`, and `argmax_fraction` with its `rounding_step`.
         keys: the arrays an answer of `logits` consists of, one after the other.
         logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
+        own: for a tolerance with `argmax_fraction`, the SUT's logits of its own answers; see `own_choice`.
 
     Raises ValueError with one sentence where answers or reference cannot be compared.
     """
@@ -82,7 +86,16 @@ def score(
     if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
     with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
-        return _SCORES[kind](answers, reference, with_current_names(tolerance), keys, logits)
+        found = _SCORES[kind](answers, reference, with_current_names(tolerance), keys, logits)
+        return _with_own_choice(found, answers, tolerance, own) if "argmax_fraction" in tolerance else found
+
+
+def _with_own_choice(found: Accuracy, answers: Mapping[int, bytes], tolerance: Mapping[str, float], own: np.ndarray | None) -> Accuracy:
+    """The score, which also fails where too few tokens are the SUT's own argmax."""
+    fraction, tokens = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
+    least = own_choice.least_fraction(tolerance["argmax_fraction"], tokens)
+    detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
+    return replace(found, passed=found.passed and fraction >= least, detail=detail)
 
 
 def _score_logits(

@@ -72,10 +72,10 @@ def score(directory: Path, record: dict[str, Any]) -> Score:
         return str(record["accuracy"].get("reason") or "no reference")
     raw, judged = directory / "raw" / "accuracy", record["accuracy"]
     answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
-    forced = np.load(raw / "logits.npy") if (raw / "logits.npy").exists() else None
+    forced, own = (np.load(raw / name) if (raw / name).exists() else None for name in ("logits.npy", "own_logits.npy"))
     with np.load(directory / "reference.npz") as reference:
         try:
-            return accuracy.score(judged["score"], answers.payloads, dict(reference), judged["tolerance"], judged["keys"], forced)
+            return accuracy.score(judged["score"], answers.payloads, dict(reference), judged["tolerance"], judged["keys"], forced, own)
         except ValueError as e:
             return f"not scored: {e}"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.contract import Workload
-from sut.registry import load_module
+from sut.registry import REFERENCE, load_module
 from tests.sut.probe import answer
 
 
@@ -25,11 +25,13 @@ def main(specification: Path) -> None:
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
         sut = module.load(workload)
         if not reference.exists():
-            write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, len(inputs["input_ids"]), lambda: None)
+            plain = load_module(REFERENCE, spec["family"]).load(workload)
+            write_reference(reference, plain, inputs, [inputs], workload.batch_size, len(inputs["input_ids"]), lambda: None)
         answers = dict(answer(sut, inputs))
         with np.load(reference) as f:
             if "tokens" in f:
                 answers["forced"] = forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
+                answers["own"] = own_logits(sut, inputs, answers["tokens"], workload.batch_size)
         np.savez(specification.parent / f"{name}.npz", **answers)
 
 

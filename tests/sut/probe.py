@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
-from sut.registry import load_module
+from sut.registry import REFERENCE, load_module
 
 Arrays = dict[str, np.ndarray]
 
@@ -33,7 +33,8 @@ def main(specification: Path) -> None:
     sut = module.load(workload)
     reference = Path(spec["reference"])
     if spec["make_reference"]:
-        write_reference(reference, sut, inputs, [sut.prepare(inputs)], workload.batch_size, spec["logits_rows"], lambda: None)
+        plain = load_module(REFERENCE, spec["family"]).load(workload)
+        write_reference(reference, plain, inputs, [inputs], workload.batch_size, spec["logits_rows"], lambda: None)
     with np.load(reference) as f:
         forced = {"tokens": f["tokens"][: spec["logits_rows"]]} if "tokens" in f else None
 
@@ -42,6 +43,7 @@ def main(specification: Path) -> None:
         if forced:
             rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
             answers["forced"] = forced_logits(tested, rows, forced, workload.batch_size)
+            answers["own"] = own_logits(tested, inputs, answers["tokens"], workload.batch_size)
         np.savez(out / f"{case}.npz", **answers)
 
     save("intact", sut)
