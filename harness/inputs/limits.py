@@ -43,16 +43,16 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
     if not rows:
         return dict(loosest)
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
-    error = share * factor * max(row["logit_error"] for row in rows)
+    error = float(f"{share * factor * max(row['logit_error'] for row in rows):.3g}")
     made = {}
     for name, bound in loosest.items():
         if name in ("logit_error", "logit_gap"):  # an honest SUT's gap is at most twice its logit error
             made[name] = min(bound, error)
         elif name in _SPARE:
-            made[name] = max(bound, 1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)))
+            made[name] = max(bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4))
         else:
             made[name] = bound
-    return {name: float(f"{value:.3g}") for name, value in made.items()}
+    return made
 
 
 def _rows(*place: str) -> list[Mapping[str, Any]]:

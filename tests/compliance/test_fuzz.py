@@ -24,6 +24,7 @@ FILES = {
     "accuracy.txt": "open/*/results/*/*/*/accuracy/accuracy.txt",
     "the whole accuracy log": "raw/accuracy/mlperf_log_accuracy.json",
     "the teacher-forced logits": "raw/accuracy/logits.npy",
+    "the SUT's own logits": "raw/accuracy/own_logits.npy",
     "user.conf": "raw/performance/user.conf",
     "job.json": "raw/accuracy/job.json",
     "outcome.json": "raw/performance/outcome.json",

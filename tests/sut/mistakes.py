@@ -116,6 +116,7 @@ CHANGES = {
     "float16 cache": cache(lambda x: x.half().to(x.dtype)),
     "int8 cache": cache(int8),
     "sampling at temperature 0.3": generation(do_sample=True, temperature=0.3, top_k=0),
+    "sampling at temperature 0.1": generation(do_sample=True, temperature=0.1, top_k=0),
     "no cache": generation(use_cache=False),
     "other order of summation": other_order,
     "other buckets": other_buckets,
