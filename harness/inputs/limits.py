@@ -26,7 +26,7 @@ _SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3}
 @cache
 def measurements() -> tuple[Mapping[str, Any], ...]:
     """One mapping for each honest SUT, model, size, precision and device; written by benchmarks/disagreement.py."""
-    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8"))["measured"]) if DATA.exists() else ()
+    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8"))["measured"])
 
 
 def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
