@@ -23,7 +23,7 @@ from harness.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
 from harness.tree import submission
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
-from sut.registry import SUTS
+from sut.registry import spec_of
 
 # On a busy machine a SUT may get faster while it is measured, and again.
 _AGAIN = 3
@@ -202,7 +202,7 @@ def _environment(request: Request, name: str, reporter: Reporter, setup: dict[st
 
 def _reference_environment(request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
     """--python serves the reference too where it has what that needs."""
-    name = SUTS[request.spec.reference].environment
+    name = spec_of(request.spec.reference).environment
     if name == request.spec.environment:
         return environment
     try:

@@ -423,6 +423,15 @@ ACCURACY = [
     Mutation(
         "the teacher-forced logits are missing", "accuracy-score", lambda run: (run / "raw" / "accuracy" / "logits.npy").unlink(), "tokens"
     ),
+    Mutation(
+        "the SUT's own logits rate other tokens higher",
+        "accuracy-score",
+        lambda run: end_with(run / "raw" / "accuracy" / "own_logits.npy", b"\x00\x00\x80\x42\x00\x00\x00\x00" * 3),
+        "tokens",
+    ),
+    Mutation(
+        "the SUT's own logits are missing", "accuracy-score", lambda run: (run / "raw" / "accuracy" / "own_logits.npy").unlink(), "tokens"
+    ),
     Mutation("the reference is damaged", "accuracy-score", lambda run: (run / "reference.npz").write_bytes(b"PK\x03\x04 no archive")),
     Mutation("an answer is missing", "accuracy-log", answers(lambda rows: [*rows[:1], *rows[2:]])),
     Mutation("an answer stands twice", "accuracy-log", answers(lambda rows: [*rows[:2], *rows[1:]])),

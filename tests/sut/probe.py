@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
-from sut.registry import SUTS, SutSpec, load_module
+from sut.registry import REFERENCE, SUTS, SutSpec, load_module
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,9 +35,9 @@ def main(specification: Path) -> None:
     if spec["make_reference"]:
         write_reference(
             reference,
-            sut,
+            load_module(REFERENCE, spec["family"]).load(workload),
             inputs,
-            prepared=[sut.prepare(inputs)],
+            prepared=[inputs],
             batch_size=workload.batch_size,
             logits_rows=spec["logits_rows"],
             on_batch=lambda: None,
@@ -50,6 +50,7 @@ def main(specification: Path) -> None:
         if forced:
             rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
             answers["forced"] = forced_logits(tested, rows, forced, workload.batch_size)
+            answers["own"] = own_logits(tested, inputs, answers["tokens"], workload.batch_size)
         np.savez(out / f"{case}.npz", **answers)
 
     save("intact", sut)
