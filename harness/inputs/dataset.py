@@ -65,7 +65,7 @@ def prepare(
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
-        batch_size: there are fresh inputs for 8 batches at least.
+        batch_size: there are fresh inputs for 16 batches at least.
     """
     family, notes = families.of(model), tuple[str, ...]()
     if dataset is None:
@@ -74,7 +74,7 @@ def prepare(
         arrays, notes = families.dataset_of(model).read(model, size, dataset, own, seq_len)
     count = len(next(iter(arrays.values())))
     twin, warmup_rows = _twin(family, arrays, size, _TWIN)
-    fresh = {name: np.resize(array, (max(_FRESH, 8 * batch_size), *array.shape[1:])) for name, array in arrays.items()}
+    fresh = {name: np.resize(array, (max(_FRESH, 16 * batch_size), *array.shape[1:])) for name, array in arrays.items()}
     fresh, shown = _twin(family, fresh, size, _OTHERS)
     fresh = {name: array[shown:] for name, array in fresh.items()}
     digest = _digest(arrays)
