@@ -48,17 +48,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
-        user_tokenizer = request.weights.tokenizer if request.weights else None
-        inputs = dataset.prepare(
-            request.model,
-            request.size,
-            samples=request.samples,
-            dataset=request.asked.dataset,
-            cache=request.asked.cache,
-            own=user_tokenizer,
-            seq_len=request.asked.seq_len,
-            batch_size=request.batch_size,
-        )
+        inputs = _inputs(request)
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
     with _timed(setup, "reference"):
@@ -85,6 +75,19 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     )
     with rundir.opened(request.asked.out, cell, request.asked.mode) as directory:
         return _measure(attempt, directory, reporter)
+
+
+def _inputs(request: Request) -> dataset.Inputs:
+    return dataset.prepare(
+        request.model,
+        request.size,
+        samples=request.samples,
+        dataset=request.asked.dataset,
+        cache=request.asked.cache,
+        own=request.weights.tokenizer if request.weights else None,
+        seq_len=request.asked.seq_len,
+        batch_size=request.batch_size,
+    )
 
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:

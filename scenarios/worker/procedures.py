@@ -66,11 +66,6 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
     after = evidence.take(job, sut)
-    watched: dict[str, Any] = {}
-    if job.test == PERFORMANCE:
-        watched["kept_sha256"] = watch.write(job.log_dir / "answers.npz", qsl.count)
-        if job.fresh is not None:
-            watched["fresh"] = fresh_inputs.compare(job, sut, qsl, beat)
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
         _write_own_logits(job, sut)
@@ -84,8 +79,14 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": dataclasses.asdict(disturbances),
-        **watched,
+        **(_look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}),
     }
+
+
+def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
+    """What was kept of a performance test, and whether the SUT kept answers."""
+    kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
+    return kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
 
 
 def calibrate(
