@@ -61,7 +61,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
-    after = evidence.take(job, sut)
+    after = evidence.take(job, sut, smallest=2)  # one batch more than before: constants would not follow it
     watched: dict[str, Any] = {}
     if job.test == PERFORMANCE:
         watched["kept_sha256"] = watch.write(job.log_dir / "answers.npz", qsl.count)

@@ -56,8 +56,9 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, call)
-    product_error = precision.error(torch_profile.probe(workload.device, next(model.parameters()).dtype))
+    dtype = next(model.parameters()).dtype
+    seen = torch_profile.observe(model, call, workload.device, dtype)
+    product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
         graphs=graphs + scripted,
@@ -79,7 +80,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "parameter_dtypes": dtypes,
             "product_error": max([product_error, *seen.product_errors]),
             "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
-            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "float32_matmul_precision": torch_profile.matmul_setting(),
             "attention": getattr(model.config, "_attn_implementation", None),
             "device": _device_name(workload),
             "threads": torch.get_num_threads(),
