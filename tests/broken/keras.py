@@ -139,4 +139,4 @@ EVERYWHERE = (
     honest, honest_in_two_shapes, honest_padding, memo, constants, layer_left_out, mixed_policy, cast_product,
     weights_through_bfloat16, weights_through_int8,
 )  # fmt: skip
-GENERATING = (honest, memo, constants)
+GENERATING = (honest, memo)
