@@ -65,7 +65,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
-    after = evidence.take(job, sut)
+    after = evidence.take(job, sut, smallest=2)  # one batch more than before: constants would not follow it
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
         _write_own_logits(job, sut)
