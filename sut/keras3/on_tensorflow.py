@@ -85,7 +85,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     # A function that is gone was made for this call alone: it counts as one of the model's.
     run = {name: n for name, n in entered.items() if name not in functions or functions[name].product_bits}
     _functions_run.update(run)
-    product_bits = sum((f.product_bits for f in functions.values()), Counter[int]()) if run else Counter[int]()
+    product_bits = sum((functions[name].product_bits for name in run if name in functions), Counter[int]())
     traced = {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
     return {
         "graphs": len(traced),

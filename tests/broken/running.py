@@ -44,11 +44,14 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
 
 
 def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
-    """Runs all of `cases`: SUT → model → cases. The specification's folder gets a JSON file for each: "SUT model case.json"."""
+    """Runs the cases (SUT → model → cases) of the SUTs that the specification names.
+
+    The specification's folder gets a JSON file for each: "SUT model case.json".
+    """
     specification = Path(sys.argv[1])
     workloads = json.loads(specification.read_text())
-    for sut, models in cases.items():
-        for model, each in models.items():
+    for sut in workloads:
+        for model, each in cases[sut].items():
             workload = Workload(**{**workloads[sut][model], "checkpoint": Path(workloads[sut][model]["checkpoint"])})
             for case in each:
                 (_fork if isolated else _run)(case, workload, specification.parent / f"{sut} {model} {case.__name__}.json")
