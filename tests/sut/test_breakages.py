@@ -66,4 +66,4 @@ def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut
 @pytest.mark.parametrize("model", ["mistral", "gemma"])
 def test_generation_does_not_repeat_itself(probed, model):
     tokens = probed("native-torch-eager", model).reference["tokens"]
-    assert min(len(set(row)) for row in tokens.tolist()) > 30
+    assert min(len(set(row)) for row in tokens.tolist()) > 20
