@@ -88,7 +88,7 @@ class Result:
     """Everything derived from one run directory; compliance/schemas/result.json describes it.
 
     Attributes:
-        cause: of `invalid`: `loadgen`, `evidence`, `precision` or `accuracy`.
+        cause: of `invalid`: `loadgen`, `evidence`, `precision`, `accuracy`, `kept answers`, `speed` or `audit`.
         loadgen: LoadGen's own verdict, which `quick` reports and does not require.
         metrics: name with unit → value, whatever else the logs tell.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
