@@ -54,7 +54,7 @@ def main() -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
-            cell = Cell(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
+            cell = MeasuredSize(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
             for sut, precision in [(sut, precision) for sut in flags.suts for precision in flags.precisions]:
                 start = time.monotonic()
@@ -71,7 +71,7 @@ def main() -> int:
     return int(failed > 0)
 
 
-class Cell:
+class MeasuredSize:
     """One model and size: its inputs, and the answers to them in files of a folder."""
 
     def __init__(self, model: Model, size: Size, device: str, folder: Path, cache: Path):
@@ -120,7 +120,7 @@ class Cell:
         forced, own = (made.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(made, self.model.answer_keys)
         payloads = {i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)}
-        return accuracy.score(self.model.score, payloads, reference, tolerance, self.model.answer_keys, forced, own)
+        return accuracy.score(self.model.score, payloads, reference, tolerance, self.model.answer_keys, logits=forced, own=own)
 
     def row(self, sut: str, precision: str) -> dict[str, Any]:
         """The disagreement of answers that `answer` has just made."""

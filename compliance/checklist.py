@@ -33,7 +33,7 @@ from compliance.subject import Subject
 
 
 @dataclass(frozen=True)
-class Family:
+class CheckFamily:
     """Checks that are made together: where one of them breaks off, this family is left out and the others are not.
 
     Attributes:
@@ -101,17 +101,17 @@ def _metadata(subject: Subject) -> list[Check]:
 
 
 FAMILIES = (
-    Family("layout", layout.checks),
-    Family("inferred", settings.inferred, of_logs=True),
-    Family("settings", _settings, of_logs=True),
-    Family("validity", _figures, of_logs=True),
-    Family("recomputed", _recomputed, of_logs=True),
-    Family("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
-    Family("provenance", _provenance, of_logs=True),
-    Family("scores", _scores),
-    Family("evidence", evidence.checks),
-    Family("watched", watched.checks),
-    Family("metadata", _metadata),
-    Family("official", benchmark.checks, of_logs=True),
-    Family("compliance-tests", compliance_tests.checks, of_logs=True),
+    CheckFamily("layout", layout.checks),
+    CheckFamily("inferred", settings.inferred, of_logs=True),
+    CheckFamily("settings", _settings, of_logs=True),
+    CheckFamily("validity", _figures, of_logs=True),
+    CheckFamily("recomputed", _recomputed, of_logs=True),
+    CheckFamily("batches", lambda subject: [duration.whole_batches(subject)], of_logs=True),
+    CheckFamily("provenance", _provenance, of_logs=True),
+    CheckFamily("scores", _scores),
+    CheckFamily("evidence", evidence.checks),
+    CheckFamily("watched", watched.checks),
+    CheckFamily("metadata", _metadata),
+    CheckFamily("official", benchmark.checks, of_logs=True),
+    CheckFamily("compliance-tests", compliance_tests.checks, of_logs=True),
 )

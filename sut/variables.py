@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from sut.devices import DEVICES
+from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
 _EXECUTION = "it changes which execution runs, and the cell would still name the other one"
@@ -69,7 +69,7 @@ def of_cell(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[
 
 
 def _read(spec: SutSpec, device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    return _starting((*spec.variables, *DEVICES["cpu"].variables, *DEVICES[device].variables), environment)
+    return _starting((*spec.variables, *DEVICES[HOST].variables, *DEVICES[device].variables), environment)
 
 
 def _starting(words: list[str] | tuple[str, ...], environment: Mapping[str, str]) -> dict[str, str]:

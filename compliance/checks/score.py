@@ -102,9 +102,8 @@ def _score_again(
     """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
     if not isinstance(accuracy_record, dict):
         raise ValueError("record.json does not say how it is judged")
-    return accuracy.score(
-        accuracy_record["score"], answers.payloads, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced, own
-    )
+    kind, tolerance, keys = (accuracy_record[key] for key in ("score", "tolerance", "keys"))
+    return accuracy.score(kind, answers.payloads, reference, tolerance, keys, logits=forced, own=own)
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:

@@ -75,8 +75,8 @@ def score(directory: Path, record: dict[str, Any]) -> Score:
     forced, own = (np.load(raw / name) if (raw / name).exists() else None for name in ("logits.npy", "own_logits.npy"))
     with np.load(directory / "reference.npz") as reference:
         try:
-            names = (accuracy_record["score"], accuracy_record["tolerance"], accuracy_record["keys"])
-            return accuracy.score(names[0], answers.payloads, dict(reference), names[1], names[2], forced, own)
+            kind, tolerance, keys = (accuracy_record[key] for key in ("score", "tolerance", "keys"))
+            return accuracy.score(kind, answers.payloads, dict(reference), tolerance, keys, logits=forced, own=own)
         except ValueError as e:
             return f"not scored: {e}"
 

@@ -448,7 +448,7 @@ def test_where_the_audit_itself_breaks_off_the_other_parts_go_on(run: Path, monk
         raise ZeroDivisionError("nobody thought of this")
 
     before = len(audit.audit(run).checks_for("quick"))
-    monkeypatch.setattr(checklist, "FAMILIES", (checklist.Family("evidence", broken), *checklist.FAMILIES))
+    monkeypatch.setattr(checklist, "FAMILIES", (checklist.CheckFamily("evidence", broken), *checklist.FAMILIES))
     found = audit.audit(run).checks_for("quick")
     ((name, why),) = failed(found).items()
     assert name == "audit-of-evidence" and "ZeroDivisionError: nobody thought of this" in why and len(found) == before + 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.disagreement import Cell
+from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
 from sut.registry import REFERENCE
@@ -35,12 +35,12 @@ def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, st
 @pytest.fixture(scope="session")
 def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], Accuracy]:
     """(model, precision, change) → the score of 64 answers of size tiny: one process for each model and precision."""
-    folders: dict[tuple[str, str], tuple[Cell, Path]] = {}
+    folders: dict[tuple[str, str], tuple[MeasuredSize, Path]] = {}
 
     def score(model: str, precision: str, change: str) -> Accuracy:
         if (model, precision) not in folders:
             folder = tmp_path_factory.mktemp(f"{model}-{precision}")
-            cell = Cell(models.load(model), models.load(model).sizes["tiny"], "cpu", folder, CACHE)
+            cell = MeasuredSize(models.load(model), models.load(model).sizes["tiny"], "cpu", folder, CACHE)
             cell.answer(REFERENCE, "float32")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
             cell.answer("native-torch-eager", precision, "tests.sut.mistakes", changes=changes, folder=str(folder))
