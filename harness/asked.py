@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES
+from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -118,6 +118,8 @@ class Asked:
     cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
     command: str = ""
     """As it was typed: no flag."""
+    sweep: SweepMark | None = None
+    """The measurement of a sweep that this is: no flag."""
 
     @property
     def options(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from compliance import rules
 from harness.asked import Asked
+from harness.cell import Cell
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -84,6 +85,25 @@ class Request:
     def official(self) -> str:
         """The official benchmark the model is mapped to in this round."""
         return self.model.benchmark[self.rules.round]
+
+    def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
+        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
+        return Cell(
+            sut=self.asked.sut,
+            model=self.model.name,
+            size=self.size.name,
+            task=self.model.task,
+            scenario=self.asked.scenario,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            device=self.device,
+            seq_len=seq_len or self.asked.seq_len,
+            dataset=dataset,
+            weights=weights,
+            options=dict(self.options),
+            eos=self.eos,
+            variables=self.variables,
+        )
 
     @property
     def eos(self) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.attempt import Attempt
-from harness.cell import Cell
+from harness.cell import Cell, SweepMark
 from harness.execution import machine
 from harness.plan import Request
 from scenarios.worker.job import WorkerOutcome
@@ -29,6 +29,7 @@ class Record:
             Answers are told by the worker.
         least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
+        sweep: the measurement of a sweep that it is; None: it was measured by itself.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
 
@@ -59,6 +60,7 @@ class Record:
     working_directory: str
     process_id: int
     started: str
+    sweep: SweepMark | None
     schema: str = "record-2"
 
     def after(self, outcome: WorkerOutcome, trace: str | None) -> Record:
@@ -105,6 +107,7 @@ def make(attempt: Attempt) -> Record:
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,
+        sweep=request.asked.sweep,
     )
 
 

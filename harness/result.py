@@ -15,12 +15,13 @@ from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
-from harness.cell import Cell, Metric, Result, Status
+from harness.cell import Cell, Metric, Result, Status, SweepMark
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import submission
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
+from sut.registry import packages
 
 _LATENCIES = {
     "mean": "result_mean_latency_ns",
@@ -52,6 +53,8 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
     """
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     base: dict[str, Any] = {"cell": Cell(**record["cell"]), "mode": record["mode"], "round": record["round"], "directory": str(directory)}
+    base |= {"started": record.get("started", ""), "versions": _versions(record["environment"]["versions"])}
+    base["sweep"] = SweepMark(**record["sweep"]) if record.get("sweep") else None
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
@@ -73,6 +76,11 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
         except (OSError, ValueError) as e:
             faults[path] = str(e)
     return results, faults
+
+
+def _versions(installed: Mapping[str, str]) -> dict[str, str]:
+    """Of everything installed, what may change a figure."""
+    return {name: installed[name] for name in ("python", *packages(), *submission.STACK) if name in installed}
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:

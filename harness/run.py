@@ -32,9 +32,9 @@ _AGAIN = 3
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
     """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
     if reason := unsupported(request):
-        return _not_measured(request, Status.UNSUPPORTED, reason)
+        return not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
-        return _not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
+        return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
     for flag, directory in (("--out", request.asked.out), ("--cache", request.asked.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
@@ -70,7 +70,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
+    cell = request.cell(inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
     if reference_answers.reason:
         reporter.say(reference_answers.reason)
     attempt = Attempt(
@@ -83,7 +83,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
-    with rundir.opened(request.asked.out, cell, request.asked.mode) as directory:
+    with rundir.opened(request.asked.out, cell, request.asked.mode, request.asked.sweep) as directory:
         return _measure(attempt, directory, reporter)
 
 
@@ -155,30 +155,20 @@ def _tell_the_rest(request: Request, job: Job, performance: WorkerOutcome, repor
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 
-def _not_measured(request: Request, status: Status, reason: str) -> Result:
-    return _without_figures(request, _cell(request), status, reason)
+def not_measured(request: Request, status: Status, reason: str) -> Result:
+    """The result of a cell of which nothing was run."""
+    return _without_figures(request, request.cell(), status, reason)
 
 
 def _without_figures(request: Request, cell: Cell, status: Status, reason: str, directory: str = "") -> Result:
-    return Result(cell=cell, mode=request.asked.mode, round=request.rules.round, directory=directory, status=status, reason=reason)
-
-
-def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
-    return Cell(
-        sut=request.asked.sut,
-        model=request.model.name,
-        size=request.size.name,
-        task=request.model.task,
-        scenario=request.asked.scenario,
-        precision=request.precision,
-        batch_size=request.batch_size,
-        device=request.device,
-        seq_len=seq_len or request.asked.seq_len,
-        dataset=dataset,
-        weights=weights,
-        options=dict(request.options),
-        eos=request.eos,
-        variables=request.variables,
+    return Result(
+        cell=cell,
+        sweep=request.asked.sweep,
+        mode=request.asked.mode,
+        round=request.rules.round,
+        directory=directory,
+        status=status,
+        reason=reason,
     )
 
 

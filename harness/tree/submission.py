@@ -128,7 +128,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     m, cell = record["machine"], record["cell"]
     gpus = _cards(record)
     versions = record["environment"]["versions"]
-    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *_STACK) if n in versions)
+    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *STACK) if n in versions)
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -171,7 +171,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in fields.items()}
 
 
-_STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
 """What stands in the system's description after the frameworks."""
 
 
