@@ -86,6 +86,12 @@ class Request:
         """The official benchmark the model is mapped to in this round."""
         return self.model.benchmark[self.rules.round]
 
+    @property
+    def label(self) -> str:
+        """The cell in a few words."""
+        parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
+        return " ".join(parts)
+
     def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
         """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
         return Cell(

@@ -55,9 +55,9 @@ class Terminal:
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """What the test is going to cost, once it is calibrated."""
-        end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
         self.say(
-            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, until {end}; "
+            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, "
+            f"until {until(plan['seconds'])}; "
             f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
         )
 
@@ -209,7 +209,20 @@ def counted(number: float, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as a person says them."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def until(seconds: float) -> str:
+    """The time of day so many seconds from now, with its date where that is another day."""
+    then = time.localtime(time.time() + seconds)
+    return time.strftime("%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def line(text: str) -> None:
+    """One line on standard output."""
+    Console(highlight=False, soft_wrap=True).print(Text(text))
 
 
 def checks(results: Iterable[Check], quiet: bool) -> None:
