@@ -12,6 +12,7 @@ from typing import Any
 from harness.attempt import Attempt
 from harness.cell import Cell, SweepMark
 from harness.execution import machine
+from harness.inputs import limits
 from harness.plan import Request
 from scenarios.worker.job import WorkerOutcome
 from sut import variables as environment_variables
@@ -127,7 +128,7 @@ def _accuracy(attempt: Attempt) -> dict[str, Any]:
     judged = {
         "score": model.score,
         "keys": list(model.answer_keys),
-        "tolerance": dict(model.tolerance[attempt.request.precision]),
+        "tolerance": limits.limits(model, attempt.request.size, attempt.request.precision, attempt.request.device),
     }
     return judged | ({"reason": reason} if reason else {})
 

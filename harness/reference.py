@@ -1,4 +1,4 @@
-"""The reference: the float32 eager answers of the same weights on the same inputs, made by a worker of its own, kept by content."""
+"""The reference: the float32 answers of the library itself to the same weights and inputs, made by a worker of its own, kept by content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.execution import process
-from harness.execution.environments import Environment, lock_files
+from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
@@ -19,7 +19,7 @@ from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.reference import TOP
 from sut.contract import Workload
-from sut.registry import SUTS
+from sut.registry import spec_of
 
 _FORMAT = 3
 _BATCH = 32
@@ -36,12 +36,10 @@ class Reference:
     reason: str = ""
 
 
-def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
-    """Named by everything that may change it."""
-    name = SUTS[request.spec.reference].environment
-    locks = (
-        [] if request.asked.python else [path.read_text(encoding="utf-8") for path in lock_files(name, request.device, request.rules.round)]
-    )
+def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environment: Callable[[], Environment]) -> Path:
+    """Named by everything that may change it: what is installed and the files that make it too, so that no bad reference stays."""
+    name = spec_of(request.spec.reference).environment
+    locks = [path.read_text(encoding="utf-8") for path in lock_files(name, request.device, request.rules.round)]
     rows = logits_rows(request, inputs)
     parts = [
         _FORMAT,
@@ -52,12 +50,23 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs) -> Path:
         request.device,
         rows,
         TOP,
-        locks,
+        environment().lock_sha256 if request.asked.python else locks,
+        _source_digest(request),
         request.end_tokens,
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return request.asked.cache / "references" / f"{request.benchmark}-{key}"
+
+
+def _source_digest(request: Request) -> str:
+    """sha256 of the files that make the reference: the library's call, its helpers, and what the worker does with it."""
+    module = ROOT / f"{spec_of(request.spec.reference).module.format(family=request.model.family).replace('.', '/')}.py"
+    worker = [ROOT / "scenarios" / "worker" / name for name in ("reference.py", "teacher_forcing.py")]
+    total = hashlib.sha256()
+    for path in (module, *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
+        total.update(path.read_bytes())
+    return total.hexdigest()
 
 
 def ensure(
@@ -69,7 +78,7 @@ def ensure(
     say: Callable[[str], None],
 ) -> Reference:
     """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked."""
-    final = directory(request, checkpoint.digest, inputs)
+    final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
     final.parent.mkdir(parents=True, exist_ok=True)
     with held(final.with_name(final.name + ".lock"), lambda: say("waiting for another process that makes this reference")):
@@ -79,7 +88,7 @@ def ensure(
             scratch = final.with_name(final.name + ".partial")
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir()
-            env = {**SUTS[request.spec.reference].process_env, **_PATIENT}
+            env = {**spec_of(request.spec.reference).process_env, **_PATIENT}
             outcome = process.run(_job(request, checkpoint, inputs, scratch), environment().python, env, watch)
             if outcome.status != "ok":
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
@@ -97,7 +106,7 @@ def shortage(request: Request) -> str | None:
 
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
     name = request.spec.reference
-    spec = SUTS[name]
+    spec = spec_of(name)
     batch = min(_BATCH, inputs.count)
     workload = Workload(
         model=request.model.name,

@@ -23,7 +23,7 @@ from harness.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
 from harness.tree import submission
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
-from sut.registry import SUTS
+from sut.registry import spec_of
 
 # On a busy machine a SUT may get faster while it is measured, and again.
 _AGAIN = 3
@@ -48,17 +48,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)
     with _timed(setup, "inputs"):
-        user_tokenizer = request.weights.tokenizer if request.weights else None
-        inputs = dataset.prepare(
-            request.model,
-            request.size,
-            samples=request.samples,
-            dataset=request.asked.dataset,
-            cache=request.asked.cache,
-            own=user_tokenizer,
-            seq_len=request.asked.seq_len,
-            batch_size=request.batch_size,
-        )
+        inputs = _inputs(request)
     with _timed(setup, "checkpoint"):
         weights = _weights(request, reporter)
     with _timed(setup, "reference"):
@@ -85,6 +75,19 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
     )
     with rundir.opened(request.asked.out, cell, request.asked.mode, request.asked.sweep) as directory:
         return _measure(attempt, directory, reporter)
+
+
+def _inputs(request: Request) -> dataset.Inputs:
+    return dataset.prepare(
+        request.model,
+        request.size,
+        samples=request.samples,
+        dataset=request.asked.dataset,
+        cache=request.asked.cache,
+        own=request.weights.tokenizer if request.weights else None,
+        seq_len=request.asked.seq_len,
+        batch_size=request.batch_size,
+    )
 
 
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
@@ -192,7 +195,7 @@ def _environment(request: Request, name: str, reporter: Reporter, setup: dict[st
 
 def _reference_environment(request: Request, environment: Environment, reporter: Reporter, setup: dict[str, float]) -> Environment:
     """--python serves the reference too where it has what that needs."""
-    name = SUTS[request.spec.reference].environment
+    name = spec_of(request.spec.reference).environment
     if name == request.spec.environment:
         return environment
     try:

@@ -25,7 +25,7 @@ _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
     "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
 }
-_TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap")
+_TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction")
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
 _ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)

@@ -10,8 +10,8 @@ from types import ModuleType
 
 from sut.devices import DEVICES
 
-REFERENCE = "native-torch-eager"
-"""The SUT whose float32 answers others are compared with, and whose library made the models: config.json names its classes."""
+REFERENCE = "plain-transformers"
+"""What gives the answers that others are compared with (see REFERENCES). Its library made the models: config.json names its classes."""
 
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
@@ -33,7 +33,7 @@ class SutSpec:
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
         reads_weights: False: no checkpoint is made for it.
-        reference: the SUT whose float32 answers this one is compared with.
+        reference: the name of what gives the float32 answers this one is compared with.
         devices: where it can run.
         classes: the library whose class a model's data name for it; empty: it needs none.
         packages: distributions the system's description tells the versions of.
@@ -159,8 +159,29 @@ SUTS: dict[str, SutSpec] = {
     ),
 }
 
+REFERENCES: dict[str, SutSpec] = {
+    REFERENCE: SutSpec(
+        module="sut.reference.{family}",
+        environment="native-torch",
+        execution="eager",
+        summary="Transformers called plainly, by files that share no code with a SUT",
+        process_env=_NATIVE_TORCH,
+        precisions=("float32",),
+        classes="transformers",
+        packages=("torch", "transformers"),
+        variables=_TORCH_VARIABLES,
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
+    ),
+}
+"""What makes references and is never measured: no command lists it, and `--sut` does not take it."""
+
 ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
+
+
+def spec_of(name: str) -> SutSpec:
+    """The entry of a SUT or of a reference. Raises KeyError."""
+    return SUTS[name] if name in SUTS else REFERENCES[name]
 
 
 def unsupported(sut: str, *, model: str, family: str, task: str, precision: str, device: str) -> str | None:
@@ -177,8 +198,8 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
 
 
 def load_module(sut: str, family: str) -> ModuleType:
-    """Import the SUT's file for this model family; only the worker calls it."""
-    return importlib.import_module(SUTS[sut].module.format(family=family))
+    """Import the file of a SUT or a reference for this model family; only the worker calls it."""
+    return importlib.import_module(spec_of(sut).module.format(family=family))
 
 
 def packages() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -20,7 +20,8 @@ _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "
 # CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
-_SCRIPT = "forward"  # torch names each entry into a scripted or traced method so
+_SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or method is named
+_SETTINGS = {"tf32": 19, "bf16": 16}  # what torch may leave of the bits of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
 
@@ -38,7 +39,8 @@ class Observed:
         passes: forward passes of the model; `generate` of n new tokens makes n.
         compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
         product_errors: of a product made in the context of some passes (autocast and global switches count), see `sut.precision`.
-        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none.
+        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. Float32 products count
+            as what torch was allowed to leave of them, if the call itself allowed less than was allowed before it.
     """
 
     operators: int = 0
@@ -58,24 +60,34 @@ class Observed:
         return self.compiled_passes / self.passes if self.passes else 0.0
 
 
-def watched(call: Callable[[], Any]) -> Observed:
-    """What the profiler sees of one call, without its forward passes: Keras' `__call__` runs no hooks of torch.
+Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
+"""(model, what to call before and after each forward pass) → the context in which that is done."""
 
-    By the profiler, because a TorchDispatchMode would switch Dynamo off, and for later calls too: it would change what is measured.
+
+@contextmanager
+def module_hooks(model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
+    """Hooks around the model's `__call__`, which is no part of a compiled forward.
+
+    What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
     """
-    return _read(_profiled(call), ())
+    handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
-def observe(model: torch.nn.Module, call: Callable[[], Any]) -> Observed:
+def observe(model: Any, call: Callable[[], Any], device: torch.device | str, dtype: torch.dtype, hooks: Hooks = module_hooks) -> Observed:
     """Watch a call that is to make forward passes of `model`, the very module that the measured code calls.
 
-    It must be of a shape that ran before, or it may compile. Forward passes are counted by hooks around the model's `__call__`, which is
-    no part of a compiled forward. What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
+    It must be of a shape that ran before, or it may compile. By the profiler, because a TorchDispatchMode would switch Dynamo off, and for
+    later calls too: it would change what is measured. `device`, `dtype`: of the products that are made within, see `Observed`.
     """
-    errors: list[float] = []
-    with _marked(model, errors):
+    passes = _Passes(device, dtype)
+    with hooks(model, passes.before, passes.after):
         events = _profiled(call)
-    return _read(events, tuple(errors))
+    return _read(events, passes)
 
 
 def _profiled(call: Callable[[], Any]) -> list[Any]:
@@ -85,35 +97,38 @@ def _profiled(call: Callable[[], Any]) -> list[Any]:
     return list(profile.profiler.kineto_results.events())
 
 
-@contextmanager
-def _marked(model: torch.nn.Module, errors: list[float]) -> Iterator[None]:
-    """Each forward pass within is a range of the profile. A product is made in the context of the first two and of every 16th."""
-    parameter, ranges = next(model.parameters()), list[Any]()
-    count = itertools.count()
+class _Passes:
+    """Makes a range of the profile of each forward pass, and a product in the context of the first two and of every 16th."""
 
-    def before(*_: Any) -> None:
-        number = next(count)
+    def __init__(self, device: torch.device | str, dtype: torch.dtype):
+        self.device, self.dtype = device, dtype
+        self.count, self.ranges = itertools.count(), list[Any]()
+        self.errors: list[float] = []
+        self.outside, self.settings = matmul_setting(), set[str]()
+
+    def before(self, *_: Any) -> None:
+        number = next(self.count)
+        self.settings.add(matmul_setting())
         if number < 2 or number % 16 == 0:
             with torch.profiler.record_function(_PROBE):
-                errors.append(precision.error(probe(parameter.device, parameter.dtype)))
-        ranges.append(torch.profiler.record_function(_PASS))
-        ranges[-1].__enter__()
+                self.errors.append(precision.error(probe(self.device, self.dtype)))
+        self.ranges.append(torch.profiler.record_function(_PASS))
+        self.ranges[-1].__enter__()
 
-    def after(*_: Any) -> None:
-        ranges.pop().__exit__(None, None, None)
+    def after(self, *_: Any) -> None:
+        self.settings.add(matmul_setting())
+        self.ranges.pop().__exit__(None, None, None)
 
-    hooks = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
+    def bits_of_float32(self) -> int:
+        """Bits that the settings within the call leave of float32 products. Not every device makes use of them."""
+        return min((_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32)
 
 
-def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
+def _read(events: Sequence[Any], passes: _Passes) -> Observed:
     count: Counter[str] = Counter()
     bits: Counter[int] = Counter()
     entered, leaking = set[int](), set[int]()
+    bits_of = {**_BITS, "float": passes.bits_of_float32()}
     for event, within, around in _nested(events):
         name = event.name()
         if name == _PASS:
@@ -123,14 +138,14 @@ def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
         elif name.startswith(_INDUCTOR):
             count["inductor calls"] += 1
             entered.add(within)
-        elif name == _SCRIPT:
+        elif event.scope() == _SCRIPT:
             count["script calls"] += 1
         elif name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
             count["operators"] += 1
             count["outside"] += around != _INDUCTOR
             count["left"] += around != _INDUCTOR and within > 0
             if name.startswith(_PRODUCTS):
-                known = [_BITS[dtype] for dtype in event.dtypes() if dtype in _BITS]
+                known = [bits_of[dtype] for dtype in event.dtypes() if dtype in bits_of]
                 bits.update([min(known)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
@@ -143,7 +158,7 @@ def _read(events: Sequence[Any], errors: tuple[float, ...]) -> Observed:
         script_calls=count["script calls"],
         passes=count["passes"],
         compiled_passes=len(entered - leaking - {0}),
-        product_errors=errors,
+        product_errors=tuple(passes.errors),
         product_bits=bits,
     )
 
@@ -175,6 +190,15 @@ def dynamo_graph_breaks() -> int:
     """Breaks of graphs that Dynamo captured in this process."""
     module = sys.modules.get("torch._dynamo.utils")
     return sum(module.counters["graph_break"].values()) if module else 0
+
+
+def matmul_setting() -> str:
+    """How low torch may go in float32 products: `ieee` or `none` (not at all), `tf32` or `bf16`.
+
+    Read where all switches end: `torch.get_float32_matmul_precision` raises an error once one of the newer ones was used.
+    """
+    settings = [torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision]
+    return str(min(settings, key=lambda setting: _SETTINGS.get(setting, 32)))
 
 
 def probe(device: torch.device | str, dtype: torch.dtype) -> np.ndarray:

@@ -17,13 +17,17 @@ ANSWER = EXAMPLE[SUT].partition("        return {")[2].partition("\n")[0]
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """A copy of the source with the SUT of adding-a-sut.md, which makes its own reference, and the family of adding-a-model.md."""
+    """A copy of the source with the SUT of adding-a-sut.md, the family of adding-a-model.md, and a reference of the SUT's own text."""
     copy = copy_of_the_source(tmp_path_factory.mktemp("copy"))
-    entry = blocks("adding-a-sut.md")["registry"].replace("module=", 'reference="native-numpy",\n        module=')
-    insert(copy / "sut/registry.py", "SUTS: dict[str, SutSpec] = {", entry)
-    (copy / "sut/native_numpy").mkdir()
+    entry = blocks("adding-a-sut.md")["registry"]
+    insert(copy / "sut/registry.py", "SUTS: dict[str, SutSpec] = {", entry.replace("module=", 'reference="plain-numpy",\n        module='))
+    plain = entry.replace("native-numpy", "plain-numpy").replace("native_numpy", "plain_numpy")
+    insert(copy / "sut/registry.py", "REFERENCES: dict[str, SutSpec] = {", plain)
     for path in (p for p in EXAMPLE if "/" in p):
+        (copy / path).parent.mkdir(exist_ok=True)
         (copy / path).write_text(EXAMPLE[path])
+    (copy / "sut/plain_numpy").mkdir()
+    (copy / SUT.replace("native_numpy", "plain_numpy")).write_text(EXAMPLE[SUT])
     insert(copy / "harness/inputs/families/__init__.py", "FAMILIES = {", EXAMPLE["families"])
     return copy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compliance.checks import duration, early_stopping, latencies, layout, validity
+from compliance.checks import duration, latencies, layout, validity
 from compliance.checks import trace as checks_of_trace
 from compliance.findings.check import Check, Fault
 from compliance.logs import files
@@ -25,7 +25,7 @@ def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
             *latencies.checks(as_run),
             validity.parts(as_run),
             duration.performance(as_run),
-            early_stopping.check(as_run),
+            validity.early_stopping(as_run),
         ]
     )
     raw = subject.place.raw(test.name)

@@ -1,11 +1,12 @@
-"""How long the tests took, by three clocks: the latencies, the calendar and the log's own time."""
+"""How much was measured: how long, by three clocks (the latencies, the calendar and the log's own time), and on whole batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from compliance.findings import fixes
-from compliance.findings.check import Check, Fault, judge
+from compliance.findings.check import Check, Fault, judge, not_applicable
+from compliance.loadgen import counts
 from compliance.loadgen.duration import last_issue_ns, one_by_one_ns
 from compliance.logs import Detail
 from compliance.logs.dates import wall_seconds
@@ -14,6 +15,8 @@ from compliance.subject import Subject
 
 # Allowed idle time: how much longer than its logged work a test may take. This limit is ours, not MLPerf's.
 _IDLE, _IDLE_S = 0.05, 10.0
+# The least number of batches of a quick run. A round asks for far more.
+_LEAST_BATCHES = 3
 
 
 def performance(subject: Subject) -> Check:
@@ -90,3 +93,33 @@ def _long_enough(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault 
 
 def _least_s(rules: Rules, scenario: str) -> float:
     return rules.scenarios[scenario].min_duration_ms / 1e3
+
+
+def whole_batches(subject: Subject) -> Check:
+    """The check that Offline was measured on whole batches: one with padding costs as much as a full one and counts for less.
+
+    It says how much padding there was, and fails a quick run that has any.
+    """
+    samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
+    file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
+    where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
+    if subject.scenario != "Offline" or subject.record is None:
+        why = f"{subject.scenario} has none" if subject.record is not None else "no record says what the batch size is"
+        return not_applicable("whole-batches", why, **where)
+    if samples is None or batches is None:
+        return judge("whole-batches", ["the number of samples or the batch size is missing"], "", **where)
+    rows = batches * int(subject.recorded("cell", "batch_size"))
+    padding = (rows - samples) / rows
+    summary = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
+    faults = _padding(samples, batches, rows) if subject.recorded("mode") == "quick" else ()
+    return judge("whole-batches", faults, summary, **where)
+
+
+def _padding(samples: int, batches: int, rows: int) -> Iterator[Fault]:
+    if samples != rows:
+        text = f"{samples} samples are no whole number of batches: {rows - samples} of the {rows} rows of {batches} batches are padding"
+        yield Fault(text, str(rows), str(samples))
+    if batches < _LEAST_BATCHES:
+        yield Fault(
+            f"a figure of {batches} batch(es); a quick run has {_LEAST_BATCHES} at least", f"at least {_LEAST_BATCHES}", str(batches)
+        )

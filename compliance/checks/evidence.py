@@ -17,6 +17,8 @@ _WORDS = {
     "forward_passes": "forward passes of the model",
     "script_calls": "entries into TorchScript",
     "host_callbacks": "calls of Python from compiled code",
+    "products_left": "matrix products that ran by themselves",
+    "products_left_of_xla": "matrix products that XLA does not compile",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
 _BARE = "a submission without a run directory around it holds no evidence"
@@ -92,7 +94,9 @@ def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mappin
         yield from _share(rule, each, when, execution)
         yield from _xla(rule, each, when, execution)
         yield from _counts(rule, each, when, execution)
-    yield from _beside(rule, *(each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both))
+    details = [each["detail"] if isinstance(each.get("detail"), dict) else {} for each in both]
+    yield from _beside(rule, *details)
+    yield from _constant(*details)
     yield from _broken(rule, before["graphs"], after["graphs"], after.get("graph_breaks"), execution)
 
 
@@ -132,15 +136,24 @@ def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, executio
     counts = evidence.get("detail")
     if not isinstance(counts, dict):
         return
-    units = ((rule.a_batch, "batch", counts.get("batches", 1)), (rule.a_pass, "forward pass", counts.get("forward_passes")))
-    for limits, unit, number in units:
+    units = ((rule.a_batch, "batch", "batches", counts.get("batches", 1)), (rule.a_pass, "pass", "passes", counts.get("forward_passes")))
+    for limits, unit, plural, number in units:
         for name, (least, most) in limits.items():
             if (value := counts.get(name)) is None or number == 0:
                 continue
             if type(value) is not int or type(number) is not int or not least * number <= value <= most * number:
                 allowed = f"{least}" if least == most else f"at most {most}" if least == 0 else f"{least} or more"
-                text = f"{shorten(value)} {_WORDS[name]} in the watched call {when} the test; {execution} has {allowed} in each {unit}"
+                among = f"{shorten(number)} {unit if number == 1 else plural}"
+                text = f"{shorten(value)} {_WORDS[name]} in {among} watched {when} the test; {execution} has {allowed} in each {unit}"
                 yield Fault(text, allowed, shorten(value))
+
+
+def _constant(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Counts that do not follow the number of batches that were watched: they are of another call, or made up."""
+    numbers = [each.get("batches", 1) for each in (before, after)]
+    counts = [[each.get(name) for name in ("operators", "regions", "forward_passes")] for each in (before, after)]
+    if numbers[0] != numbers[1] and counts[0] == counts[1] and any(counts[0]):
+        yield f"{shorten(numbers[0])} and {shorten(numbers[1])} watched batches have the same counts: these are not of the watched calls"
 
 
 def _beside(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Fault | str]:

@@ -54,10 +54,11 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     if answers is None:
         return judge("accuracy-score", [fault], "", **where)
     reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
-    forced, forced_why = _teacher_forced(subject.place.run / "raw" / "accuracy" / "logits.npy")
-    if reference is None or forced_why:
-        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why}"], "", **where)
-    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced))
+    raw = subject.place.run / "raw" / "accuracy"
+    (forced, forced_why), (own, own_why) = (_logits(raw / name) for name in ("logits.npy", "own_logits.npy"))
+    if reference is None or forced_why or own_why:
+        return judge("accuracy-score", [f"cannot be taken again: {why or forced_why or own_why}"], "", **where)
+    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced, own))
     if score is None:
         return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
@@ -86,8 +87,8 @@ def _admitted_failures(subject: Subject) -> Iterator[Fault]:
             yield Fault(f"accuracy.txt says of itself that it did not pass: {line[:160]}", "passed: true", line[:160], line=number)
 
 
-def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
-    """(the teacher-forced logits, why they cannot be read); a model that does not generate has none: (None, "")."""
+def _logits(path: Path) -> tuple[np.ndarray | None, str]:
+    """(the logits of a file, why they cannot be read); a model that does not generate has none: (None, "")."""
     try:
         path.lstat()
     except OSError:
@@ -96,13 +97,13 @@ def _teacher_forced(path: Path) -> tuple[np.ndarray | None, str]:
 
 
 def _score_again(
-    accuracy_record: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None
+    accuracy_record: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None, own: np.ndarray | None
 ) -> accuracy.Accuracy:
     """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
     if not isinstance(accuracy_record, dict):
         raise ValueError("record.json does not say how it is judged")
     return accuracy.score(
-        accuracy_record["score"], answers.payloads, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced
+        accuracy_record["score"], answers.payloads, reference, accuracy_record["tolerance"], accuracy_record["keys"], forced, own
     )
 
 

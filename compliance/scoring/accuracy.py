@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from compliance.scoring import arrays, logits, tokens
+from compliance.scoring import arrays, logits, own_choice, tokens
 from compliance.scoring.value import Accuracy as Accuracy
 from compliance.scoring.value import Arrays as Arrays
 
@@ -55,6 +55,7 @@ def score(
     tolerance: Mapping[str, float],
     keys: Sequence[str],
     logits: np.ndarray | None,
+    own: np.ndarray | None = None,
 ) -> Accuracy:
     """The score of an accuracy run's answers.
 
@@ -62,9 +63,11 @@ def score(
         kind: a name in SCORES.
         answers: index in the query sample library → payload bytes.
         reference: the arrays of `keys`, [n, …], and those that the score names (scenarios.worker.reference writes them).
-        tolerance: the limits: `logit_error`; for tokens also `logit_gap` and `compared_fraction`; for arrays see scoring.arrays.
+        tolerance: the limits: `logit_error`; for tokens also `logit_gap`, `compared_fraction`, and `argmax_fraction` with its
+            `rounding_step`; for arrays see scoring.arrays.
         keys: the arrays an answer consists of, one after the other.
         logits: for `tokens`, the SUT's teacher-forced logits of the reference's first rows, float32 [rows, new, vocabulary].
+        own: for a tolerance with `argmax_fraction`, the SUT's logits of its own answers; see `own_choice`.
 
     Raises ValueError with one sentence where answers or reference cannot be compared.
     """
@@ -86,4 +89,13 @@ def score(
     if extra := sorted(i for i in answers if not 0 <= i < count):
         raise ValueError(f"{len(extra)} answers are of samples the reference does not have, the first is {extra[0]}: of another data set")
     with np.errstate(all="ignore"):  # what is not finite makes NaN, which never passes
-        return how.take(answers, reference, with_current_names(tolerance), keys, logits)
+        found = how.take(answers, reference, with_current_names(tolerance), keys, logits)
+        return _with_own_choice(found, answers, tolerance, own) if "argmax_fraction" in tolerance else found
+
+
+def _with_own_choice(found: Accuracy, answers: Mapping[int, bytes], tolerance: Mapping[str, float], own: np.ndarray | None) -> Accuracy:
+    """The score, which also fails where too few tokens are the SUT's own argmax."""
+    fraction, compared = own_choice.argmax_fraction(answers, own, tolerance["rounding_step"])
+    least = own_choice.least_fraction(tolerance["argmax_fraction"], compared)
+    detail = {**found.detail, "argmax_fraction": fraction, "argmax_fraction_limit": least}
+    return replace(found, passed=found.passed and fraction >= least, detail=detail)

@@ -10,7 +10,7 @@ from harness import asked
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
 from harness.flags import Parser, add_output
-from sut.registry import SUTS
+from sut.registry import spec_of
 
 if TYPE_CHECKING:
     from harness.plan import Request  # it imports numpy, and --help answers at once
@@ -112,7 +112,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
 def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
     limits = request.limits(request.samples if prompts is None else prompts)
-    environments = dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment))
+    environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))
     missing = [name for name in environments if not is_made(request.asked.cache, name, request.device, request.rules.round)]
     return {
         "sut": request.asked.sut,

@@ -65,7 +65,7 @@ def prepare(
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
-        batch_size: there are fresh inputs for 8 batches at least.
+        batch_size: there are fresh inputs for 16 batches at least.
     """
     family, notes = families.of(model), tuple[str, ...]()
     if dataset is None:
@@ -74,9 +74,7 @@ def prepare(
         arrays, notes = families.dataset_of(model).read(model, size, dataset, own, seq_len)
     count = len(next(iter(arrays.values())))
     twin, warmup_rows = _twin(family, arrays, size, _TWIN)
-    fresh = {name: np.resize(array, (max(_FRESH, 8 * batch_size), *array.shape[1:])) for name, array in arrays.items()}
-    fresh, shown = _twin(family, fresh, size, _OTHERS)
-    fresh = {name: array[shown:] for name, array in fresh.items()}
+    fresh = _fresh(family, arrays, size, batch_size)
     digest = _digest(arrays)
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
@@ -97,6 +95,12 @@ def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arra
     if family.twin:
         return family.twin(arrays, size, stream)
     return family.synthetic(size, len(next(iter(arrays.values()))) + 1, stream), 1
+
+
+def _fresh(family: Family, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
+    rows = max(_FRESH, 16 * batch_size)
+    twin, shown = _twin(family, {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()}, size, _OTHERS)
+    return {name: array[shown:] for name, array in twin.items()}
 
 
 def _digest(arrays: Arrays) -> str:

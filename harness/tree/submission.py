@@ -72,12 +72,11 @@ def score(directory: Path, record: dict[str, Any]) -> Score:
         return str(record["accuracy"].get("reason") or "no reference")
     raw, accuracy_record = directory / "raw" / "accuracy", record["accuracy"]
     answers = logs.read_accuracy(raw / "mlperf_log_accuracy.json")
-    forced = np.load(raw / "logits.npy") if (raw / "logits.npy").exists() else None
+    forced, own = (np.load(raw / name) if (raw / name).exists() else None for name in ("logits.npy", "own_logits.npy"))
     with np.load(directory / "reference.npz") as reference:
         try:
-            return accuracy.score(
-                accuracy_record["score"], answers.payloads, dict(reference), accuracy_record["tolerance"], accuracy_record["keys"], forced
-            )
+            names = (accuracy_record["score"], accuracy_record["tolerance"], accuracy_record["keys"])
+            return accuracy.score(names[0], answers.payloads, dict(reference), names[1], names[2], forced, own)
         except ValueError as e:
             return f"not scored: {e}"
 

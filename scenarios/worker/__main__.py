@@ -23,7 +23,7 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Inference, Unsupported
-from sut.registry import SUTS, load_module
+from sut.registry import REFERENCES, SUTS, load_module
 
 _clock = time.perf_counter_ns
 # Python's and numpy's own; what a framework says is in the registry.
@@ -64,7 +64,8 @@ def die_with_parent(parent: int) -> None:
 
 def failure(error: Exception, sut: str) -> WorkerOutcome:
     """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error."""
-    words = (*_OUT_OF_MEMORY, *(SUTS[sut].out_of_memory if sut in SUTS else ()))
+    known = SUTS | REFERENCES
+    words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
     full = any(word in f"{type(error).__name__} {error}" for word in words)
     return WorkerOutcome("oom" if full else "error", text[:500])

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
-from sut.contract import Evidence, Inference
+from sut.contract import Batch, Evidence, Inference
 
 
-def take(job: Job, sut: Inference) -> Evidence:
-    """What the framework sees of `predict` and `to_host` of two batches: one of the smallest shape and one of the largest, if they differ.
+def take(job: Job, sut: Inference, smallest: int = 1) -> Evidence:
+    """Watch `smallest` batches of the smallest shape and one of the largest, if they differ.
 
-    The values are synthetic and the shapes have run in the warm-up. Raises ValueError where the SUT did not make the call.
+    The values are synthetic and the shapes have run in the warm-up.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    rows = sorted({0, job.warmup_rows - 1})  # the warm-up rows ascend
-    synthetic.load(rows)
-    batches = [synthetic.batch([row], job.workload.batch_size) for row in rows]
+    rows = [0] * smallest + [job.warmup_rows - 1] * (job.warmup_rows > 1)  # the warm-up rows ascend
+    synthetic.load(sorted(set(rows)))
+    return watch(sut, [synthetic.batch([row], job.workload.batch_size) for row in rows])
+
+
+def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
+    """What the framework sees of `predict` and `to_host` of these prepared batches; detail "batches" is how many they are.
+
+    Raises ValueError where the SUT did not make the call, or made it twice.
+    """
     calls = 0
 
     def call() -> None:
@@ -30,4 +40,4 @@ def take(job: Job, sut: Inference) -> Evidence:
         raise ValueError(
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"
         )
-    return evidence
+    return replace(evidence, detail={**evidence.detail, "batches": len(batches)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from sut.contract import Inference
 
 Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
 """(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome."""
+
+OWN_ROWS = 64
+"""Answers whose tokens are compared with the SUT's own logits, as compliance.scoring.own_choice has it."""
 
 _clock = time.perf_counter_ns
 _WINDOWS = 5
@@ -61,14 +65,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     energy = counters.between(energy_before, counters.read(job.workload.device))
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
-    after = evidence.take(job, sut)
-    watched: dict[str, Any] = {}
-    if job.test == PERFORMANCE:
-        watched["kept_sha256"] = watch.write(job.log_dir / "answers.npz", qsl.count)
-        if job.fresh is not None:
-            watched["fresh"] = fresh_inputs.compare(job, sut, qsl, beat)
+    after = evidence.take(job, sut, smallest=2)  # one batch more than before: constants would not follow it
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
+        _write_own_logits(job, sut)
     return {
         "calibration": calibration,
         "plan": dataclasses.asdict(plan),
@@ -79,8 +79,14 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
         "disturbance": dataclasses.asdict(disturbances),
-        **watched,
+        **(_look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}),
     }
+
+
+def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
+    """What was kept of a performance test, and whether the SUT kept answers."""
+    kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
+    return kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
 
 
 def calibrate(
@@ -181,6 +187,17 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
             job.workload.batch_size,
         )
     np.save(job.log_dir / "logits.npy", logits)
+
+
+def _write_own_logits(job: Job, sut: Inference) -> None:
+    """On the first answers as LoadGen logged them: an answer taken once more might be another."""
+    entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
+    answers = {entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries}
+    with np.load(job.inputs) as inputs:
+        first = {k: inputs[k][:OWN_ROWS] for k in ("input_ids", "prompt_length")}
+    rows = [answers[row] for row in range(len(first["prompt_length"]))]
+    tokens = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+    np.save(job.log_dir / "own_logits.npy", teacher_forcing.own_logits(sut, first, tokens, job.workload.batch_size))
 
 
 PROCEDURES: dict[str, Procedure] = {"loadgen": loadgen_test, "reference": make_reference}

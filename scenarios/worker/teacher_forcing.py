@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sut.contract import Batch, Inference
@@ -13,15 +15,33 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
     Args:
         inputs: `input_ids` right-padded, `prompt_length`; answers: `tokens` [rows, new]. Rows beyond a row's own count are not meaningful.
     """
-    ids, lengths, tokens = inputs["input_ids"], inputs["prompt_length"].astype(np.int64), answers["tokens"]
+    return np.concatenate(list(_batches(sut, inputs, answers["tokens"], batch_size)))
+
+
+def own_logits(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int) -> np.ndarray:
+    """How the SUT's own forward pass rates the tokens that it generated.
+
+    Args:
+        tokens: the SUT's answers, int32 [rows, new].
+
+    Returns float32 [rows, new, 2]: the largest logit of each position, and the logit of the token that was generated there.
+    """
+    pairs = []
+    for start, logits in enumerate(_batches(sut, inputs, tokens, batch_size)):
+        chosen = tokens[start * batch_size :][: len(logits), :, None]
+        pairs.append(np.concatenate([logits.max(-1, keepdims=True), np.take_along_axis(logits, chosen, -1)], axis=-1))
+    return np.concatenate(pairs)
+
+
+def _batches(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
+    """The forced logits of one batch after the other, whose last is cut to the rows there are."""
+    ids, lengths = inputs["input_ids"], inputs["prompt_length"].astype(np.int64)
     rows, new = tokens.shape
     sequences = np.zeros((rows, ids.shape[1] + new), np.int32)
     sequences[:, : ids.shape[1]] = ids
     positions = lengths[:, None] + np.arange(new)
     np.put_along_axis(sequences, positions, tokens, axis=1)
-    chosen = []
     for start in range(0, rows, batch_size):
         part = np.arange(start, start + batch_size).clip(max=rows - 1)
         logits = sut.logits(sequences[part])
-        chosen.append(np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[: rows - start])
-    return np.concatenate(chosen)
+        yield np.take_along_axis(logits, positions[part][:, :, None] - 1, axis=1)[: rows - start]

@@ -39,8 +39,13 @@ _product = jax.jit(jnp.matmul)
 
 def _count(event: str, duration: float, **known: Any) -> None:
     if event == _COMPILED:
-        _compilations[str(known.get("fun_name"))] += 1
+        _compilations[_plain(str(known.get("fun_name")).removeprefix("jit(").removesuffix(")"))] += 1
         _read_dumps(_dumps())
+
+
+def _plain(name: str) -> str:
+    """The name of a program as the names of dumps have it: a lambda's is `lambda`."""
+    return re.sub(r"\W", "_", name).strip("_")
 
 
 @cache
@@ -53,7 +58,7 @@ def _read_dumps(folder: Path) -> None:
     """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
     for path in folder.glob("*"):
         if named := _DUMP.fullmatch(path.name):
-            text, program = path.read_text(), named[1]
+            text, program = path.read_text(), _plain(named[1])
             _callbacks[program] += len(_CALLBACK.findall(text))
             for attributes, *operands in _DOT.findall(text):
                 lowest = min(_PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT")
@@ -131,7 +136,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """
     run = _run(model, call)
     programs = {name for name, _, _ in _products} & set(run)
-    compiled = {name: _compilations[f"jit({name})"] for name in sorted(programs)}
+    compiled = {name: _compilations[name] for name in sorted(programs)}
     return {
         "graphs": sum(compiled.values()),
         "xla_programs": sum(compiled.values()),
@@ -162,7 +167,7 @@ def _entered(trace: Any) -> Iterator[str]:
             found = _RUN.match(event.name)
             if found and event.start_ns >= until.get(found[1], 0.0):
                 until[found[1]] = event.start_ns + event.duration_ns
-                yield found[1]
+                yield _plain(found[1])
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:

@@ -21,8 +21,9 @@ EXECUTIONS = ("xla", "graph")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")
 _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 # TensorFlow names a traced function so. What else is run from Python is a single operator; constants are arguments that are handed over.
-_FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_\w*_\d+)")
+_FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
+_PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
 _XLA_RUN = re.compile(rb"[CG]puExecutable::ExecuteAsyncOnStream")
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
@@ -66,8 +67,10 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """What TensorFlow sees of the call; the model's functions are those that hold matrix products.
 
     `graphs`: traced functions of the model, one for each shape, as long as the call enters one. `xla_programs`: those of them that
-    TensorFlow's runtime must hand to XLA as a whole: it runs such a function no other way, and fails if XLA cannot. `regions`: how often
-    the call enters one; a model that is traced as a whole is one region a batch. `xla_clusters_run`: parts of a graph that TensorFlow
+    TensorFlow's runtime must hand to XLA as a whole: it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`:
+    matrix products of the functions that the call enters, outside of those; `products_left`: those that run by themselves, outside of every
+    function. `regions`: how often the call enters one; a model that is traced
+    as a whole is one region a batch. `xla_clusters_run`: parts of a graph that TensorFlow
     gave to XLA by itself. `host_callbacks`: calls of Python from within the functions.
 
     Executions of XLA programs alone would not tell: some of Keras' operators (`ops.slice_update`) are small XLA programs in a graph, too.
@@ -82,16 +85,18 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     # A function that is gone was made for this call alone: it counts as one of the model's.
     run = {name: n for name, n in entered.items() if name not in functions or functions[name].product_bits}
     _functions_run.update(run)
-    product_bits = sum((f.product_bits for f in functions.values()), Counter[int]()) if run else Counter[int]()
+    product_bits = sum((functions[name].product_bits for name in run if name in functions), Counter[int]())
     traced = {name for name, f in functions.items() if f.product_bits} | _functions_run if run else set()
     return {
         "graphs": len(traced),
-        "xla_programs": sum(name in functions and functions[name].whole for name in traced),
+        "xla_programs": sum(name in functions and functions[name].compiled for name in traced),
         "regions": sum(run.values()),
         "operators": len(_OPERATOR_RUN.findall(trace)),
+        "products_left": len(_PRODUCT_RUN.findall(trace)),
         "xla_programs_run": len(_XLA_RUN.findall(trace)),
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
+        "products_left_of_xla": sum(functions[name].products_left for name in run if name in functions),
         "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
     }
@@ -104,12 +109,14 @@ class _Function:
     Attributes:
         product_bits: bits of the operands of its matrix products → how many there are; a loop's body counts once.
         callbacks: operators that call Python.
-        whole: whether it, or one it wraps (Keras' predict does), carries the runtime's order to compile it.
+        products_left: its matrix products outside of functions that carry the runtime's order to compile them.
+        compiled: whether it, or one it wraps (Keras' predict does), carries that order.
     """
 
     product_bits: Counter[int]
     callbacks: int
-    whole: bool
+    products_left: int
+    compiled: bool
 
 
 def _functions() -> dict[str, _Function]:
@@ -130,18 +137,21 @@ def _called(node: Any) -> Iterator[str]:
 
 def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[str]]) -> _Function:
     bits: Counter[int] = Counter()
-    callbacks, whole, left, done = 0, False, [name], set[str]()
+    callbacks, products_left, compiled = 0, 0, False
+    left, done = [(name, False)], set[tuple[str, bool]]()
     while left:
-        if (each := left.pop()) in done or each not in definitions:
+        each, within = left.pop()
+        if each not in definitions or (each, within := within or definitions[each].attr["_XlaMustCompile"].b) in done:
             continue
-        done.add(each)
-        left += calls[each]
-        whole |= definitions[each].attr["_XlaMustCompile"].b
+        done.add((each, within))
+        left += [(child, within) for child in calls[each]]
+        compiled |= within
         for node in definitions[each].node_def:
             callbacks += node.op in _CALLBACKS
             if node.op in _PRODUCTS:
                 bits[8 * tf.dtypes.as_dtype(node.attr["T"].type).size] += 1
-    return _Function(bits, callbacks, whole)
+                products_left += not within
+    return _Function(bits, callbacks, products_left, compiled)
 
 
 def peak_device_bytes(device: str) -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import keras
@@ -45,15 +45,37 @@ def matrix_flops(dtype: str) -> float:
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees it: `operators` run one by one, entries
-    into compiled regions and TorchScript, and the bits of the inputs of its matrix products."""
-    seen = torch_profile.watched(call)
+    into compiled regions and TorchScript, and the bits of the inputs of its matrix products. `forward_passes`: entries into one layer."""
+    weight = model.weights[0].value
+    seen = torch_profile.observe(model, call, weight.device, weight.dtype, _layer_hooks)
     return {
         "graphs": torch_profile.dynamo_graphs(),
+        "forward_passes": seen.passes,
         "operators": seen.operators,
         "regions": seen.regions,
         "script_calls": seen.script_calls,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
+
+
+@contextmanager
+def _layer_hooks(model: Any, before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
+    """Around the `call` of the first layer that has weights of its own: Keras' `__call__` runs no hooks of torch."""
+    layer = next(each for each in model._flatten_layers() if each._trainable_variables)
+    own = layer.call
+
+    def call(*args: Any, **named: Any) -> Any:
+        before()
+        try:
+            return own(*args, **named)
+        finally:
+            after()
+
+    layer.call = call
+    try:
+        yield
+    finally:
+        layer.call = own
 
 
 def peak_device_bytes(device: str) -> int | None:
@@ -64,7 +86,7 @@ def peak_device_bytes(device: str) -> int | None:
 def about() -> dict[str, Any]:
     """Versions, device and settings, for the evidence."""
     return {
-        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "float32_matmul_precision": torch_profile.matmul_setting(),
         "device": torch.cuda.get_device_name() if keras.ops.zeros(()).is_cuda else "cpu",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -124,7 +124,8 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
     """(names of the backends that hold the model's graphs, whether each was told to make CUDA graphs), as Dynamo's own cache has them."""
     from torch._dynamo import eval_frame
 
-    forward = getattr(model.forward, "_torchdynamo_orig_callable", model.forward)
+    own = getattr(model, "_orig_mod", model)  # `torch.compile(model)` is a module around the one that holds them
+    forward = getattr(own.forward, "_torchdynamo_orig_callable", own.forward)
     entries = eval_frame._debug_get_cache_entry_list(forward)
     backends = [eval_frame.innermost_backend(entry.backend) for entry in entries]
     names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}

@@ -58,7 +58,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     dtype = next(model.parameters()).dtype
     matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, call)
+    seen = torch_profile.observe(model, call, workload.device, dtype)
     product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
@@ -82,7 +82,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "parameter_dtypes": dtypes,
             "product_error": max([product_error, *seen.product_errors]),
             "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
-            "float32_matmul_precision": torch.get_float32_matmul_precision(),
+            "float32_matmul_precision": torch_profile.matmul_setting(),
             "attention": getattr(model.config, "_attn_implementation", None),
             "device": _device_name(workload),
             "threads": torch.get_num_threads(),

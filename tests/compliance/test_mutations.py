@@ -322,6 +322,25 @@ PROVENANCE = [
         "performance-evidence",
         outcome("performance", evidence_before=seen(0, operators=0), evidence_after=seen(0, operators=0)),
     ),
+    Mutation(
+        "the counts of two watched batches are those of one",
+        "performance-evidence",
+        outcome(
+            "performance",
+            evidence_before=seen(0, operators=99, forward_passes=6, batches=1),
+            evidence_after=seen(0, operators=99, forward_passes=6, batches=2),
+        ),
+    ),
+    Mutation(
+        "a matrix product ran beside the compiled program",
+        "accuracy-evidence",
+        executed("xla", *[seen(1, xla_programs=1, regions=1, products_left=1)] * 2),
+    ),
+    Mutation(
+        "XLA compiled one part of a graph",
+        "accuracy-evidence",
+        executed("xla", *[seen(1, xla_programs=1, regions=1, products_left_of_xla=1)] * 2),
+    ),
     Mutation("the trace is cut", "trace", lambda run: _trace(run).write_bytes(_trace(run).read_bytes()[:-20])),
     Mutation("the trace is deleted", "trace", lambda run: _trace(run).unlink()),
     Mutation("the trace is another run's", "trace", lambda run: _trace(run).write_bytes(gzip.compress(b"{}"))),
@@ -422,6 +441,15 @@ ACCURACY = [
     ),
     Mutation(
         "the teacher-forced logits are missing", "accuracy-score", lambda run: (run / "raw" / "accuracy" / "logits.npy").unlink(), "tokens"
+    ),
+    Mutation(
+        "the SUT's own logits rate other tokens higher",
+        "accuracy-score",
+        lambda run: end_with(run / "raw" / "accuracy" / "own_logits.npy", b"\x00\x00\x80\x42\x00\x00\x00\x00" * 3),
+        "tokens",
+    ),
+    Mutation(
+        "the SUT's own logits are missing", "accuracy-score", lambda run: (run / "raw" / "accuracy" / "own_logits.npy").unlink(), "tokens"
     ),
     Mutation("the reference is damaged", "accuracy-score", lambda run: (run / "reference.npz").write_bytes(b"PK\x03\x04 no archive")),
     Mutation("an answer is missing", "accuracy-log", answers(lambda rows: [*rows[:1], *rows[2:]])),

@@ -1,13 +1,15 @@
 """Making the reference: once for two processes, again after a failure, another for other weights."""
 
+import shutil
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from harness import reference
-from harness.execution.environments import Environment
+from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from scenarios.worker.job import WorkerOutcome
 from tests.support.cells import request
@@ -27,10 +29,11 @@ def made(tmp_path, monkeypatch):
         return outcomes.pop() if outcomes else WorkerOutcome("ok")
 
     monkeypatch.setattr(reference.process, "run", worker)
-    environment = Environment("core", tmp_path, "")
 
-    def ensure(weights=checkpoint.NONE):
-        return reference.ensure(asked, weights, inputs, lambda: environment, lambda beat: None, lambda text: None)
+    def ensure(weights=checkpoint.NONE, python=None, packages=""):
+        flags = replace(asked, asked=replace(asked.asked, python=python))
+        environment = Environment("core", tmp_path, packages)
+        return reference.ensure(flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None)
 
     ensure.calls, ensure.outcomes = calls, outcomes
     return ensure
@@ -59,6 +62,23 @@ def test_other_weights_have_a_reference_of_their_own(made):
     first, second = made(), made(replace(checkpoint.NONE, digest="0" * 64))
     assert first.path != second.path
     assert len(made.calls) == 2
+
+
+@pytest.mark.parametrize("file", ["sut/mock.py", "sut/reference/library.py", "scenarios/worker/teacher_forcing.py"])
+def test_other_files_that_make_it_make_it_anew(made, monkeypatch, tmp_path, file):
+    first, copy = made(), tmp_path / "tree"
+    for folder in ("sut", "scenarios"):
+        shutil.copytree(ROOT / folder, copy / folder)
+    monkeypatch.setattr(reference, "ROOT", copy)
+    assert made() == first
+    (copy / file).write_text((copy / file).read_text() + "\n")
+    assert made().path != first.path
+
+
+def test_a_users_interpreter_with_other_packages_makes_it_anew(made):
+    first = made(python=Path("python3"), packages="one")
+    assert made(python=Path("python3"), packages="one") == first
+    assert made(python=Path("python3"), packages="another").path != first.path
 
 
 def test_idle_threads_of_the_reference_may_sleep(made, monkeypatch):

@@ -14,6 +14,8 @@ FILES = {
     "accuracy.txt": "open/*/results/*/*/*/accuracy/accuracy.txt",
     "the whole accuracy log": "raw/accuracy/mlperf_log_accuracy.json",
     "the teacher-forced logits": "raw/accuracy/logits.npy",
+    "the SUT's own logits": "raw/accuracy/own_logits.npy",
+    "the kept answers": "raw/performance/answers.npz",
     "user.conf": "raw/performance/user.conf",
     "job.json": "raw/accuracy/job.json",
     "outcome.json": "raw/performance/outcome.json",

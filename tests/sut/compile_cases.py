@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from scenarios.worker.evidence import watch
 from sut.contract import Unsupported, Workload
 from sut.native_torch import bert, causal_lm, compiled
 from tests.sut.probe import answer
@@ -38,8 +39,8 @@ def sentences(rows: int, width: int = 16) -> Arrays:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
-def seen(sut: Any) -> Found:
-    return asdict(sut.evidence())
+def seen(sut: Any, *given: Arrays) -> Found:
+    return asdict(watch(sut, [sut.prepare(inputs) for inputs in given]))
 
 
 def honest_generate(w: Workload, answers: Arrays) -> Found:
@@ -47,13 +48,13 @@ def honest_generate(w: Workload, answers: Arrays) -> Found:
     eager, sut = causal_lm.load(replace(w, execution="eager")), causal_lm.load(w)
     batches = {"padded": prompts([3, 9, 5]), "full": prompts([9, 9, 9], seed=8), "others": prompts([9, 2, 4], seed=9)}
     answers["padded first"] = answer(sut, batches["padded"])["tokens"]
-    before = seen(sut)
+    before = seen(sut, batches["padded"])
     for name, batch in batches.items():
         answers[f"{name} compiled"], answers[f"{name} eager"] = (answer(s, batch)["tokens"] for s in (sut, eager))
-    after = seen(sut)
+    after = seen(sut, batches["padded"])
     ids = np.random.default_rng(3).integers(3, 1000, (3, 14)).astype(np.int32)
     answers["forced compiled"], answers["forced eager"] = (s.logits(ids) for s in (sut, eager))
-    found = {"before": before, "after": after, "after logits": seen(sut), "eager": seen(eager)}
+    found = {"before": before, "after": after, "after logits": seen(sut, batches["padded"]), "eager": seen(eager, batches["padded"])}
     sut.model.forward = misplaced(sut.model)
     answers["forced wrong"] = sut.logits(ids)
     return found
@@ -73,9 +74,20 @@ def misplaced(model: Any) -> Any:
 def honest_predict(w: Workload, answers: Arrays) -> Found:
     eager, sut = bert.load(replace(w, execution="eager")), bert.load(w)
     answers["logits compiled"], answers["logits eager"] = (answer(s, sentences(3))["logits"] for s in (sut, eager))
-    before = seen(sut)
+    before = seen(sut, sentences(3))
     answer(sut, sentences(3))
-    return {"before": before, "after": seen(sut)}
+    return {"before": before, "after": seen(sut, sentences(3))}
+
+
+def honest_wrapper(w: Workload) -> Found:
+    """`torch.compile(model)`, called through what it returns."""
+    sut = uncompiled(w, bert)
+    sut.model = torch.compile(sut.model, mode=compiled.MODE, dynamic=False, fullgraph=True)
+    for rows in (2, 3):
+        answer(sut, sentences(rows))
+    before = seen(sut, sentences(2), sentences(3))
+    answer(sut, sentences(3))
+    return {"before": before, "after": seen(sut, sentences(2), sentences(3))}
 
 
 @contextmanager
@@ -95,6 +107,13 @@ def cheaply(limit: int = 64) -> Any:
         torch._dynamo.reset()
 
 
+def twice(sut: Any, *given: Arrays) -> Found:
+    """Evidence from before and after a test, once all shapes ran."""
+    for inputs in given:
+        answer(sut, inputs)
+    return {"before": seen(sut, *given), "after": seen(sut, *given)}
+
+
 def uncompiled(w: Workload, kind: Any) -> Any:
     """A SUT that says compile, before anyone compiled its model."""
     sut = kind.load(w)
@@ -110,9 +129,9 @@ def wrapped(w: Workload, *, called: bool) -> Found:
         with torch.no_grad():
             sut.model(input_ids=torch.ones((1, 9), dtype=torch.int64))
     answer(sut, prompts([9, 9, 9]))
-    before = seen(sut)
+    before = seen(sut, prompts([9, 9, 9]))
     answer(sut, prompts([9, 9, 9]))
-    return {"before": before, "after": seen(sut)}
+    return {"before": before, "after": seen(sut, prompts([9, 9, 9]))}
 
 
 def beside(w: Workload) -> Found:
@@ -125,8 +144,7 @@ def beside(w: Workload) -> Found:
         return forward(*args, **named)
 
     sut.model.forward = both
-    answer(sut, prompts([9, 9, 9]))
-    return {"before": seen(sut), "after": seen(sut)}
+    return twice(sut, prompts([9, 9, 9]))
 
 
 def beyond_the_limit(w: Workload) -> Found:
@@ -136,15 +154,14 @@ def beyond_the_limit(w: Workload) -> Found:
     torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = 1, False
     for rows in (2, 3):
         answer(sut, sentences(rows))
-    return {"before": seen(sut), "after": seen(sut)}
+    return twice(sut, sentences(2), sentences(3))
 
 
 def uncompiling(w: Workload, kind: Any, backend: str) -> Found:
     """Dynamo captures whole graphs, and the backend runs them operator by operator."""
     compiled.BACKEND = backend
     sut = kind.load(w)
-    answer(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))
-    return {"before": seen(sut), "after": seen(sut)}
+    return twice(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))
 
 
 def broken(w: Workload) -> Found:
@@ -153,17 +170,16 @@ def broken(w: Workload) -> Found:
     layer = sut.model.bert.encoder.layer[0]
     layer.forward = torch.compiler.disable(layer.forward)
     sut.model.forward = torch.compile(sut.model.forward, backend="eager", dynamic=False)
-    answer(sut, sentences(2))
-    return {"before": seen(sut), "after": seen(sut)}
+    return twice(sut, sentences(2))
 
 
 def recompiled(w: Workload) -> Found:
     """A shape that the warm-up did not show."""
     sut = bert.load(w)
     answer(sut, sentences(2))
-    before = seen(sut)
+    before = seen(sut, sentences(2))
     answer(sut, sentences(3))
-    return {"before": before, "after": seen(sut)}
+    return {"before": before, "after": seen(sut, sentences(2))}
 
 
 def autocast(w: Workload, kind: Any, *, inside: bool) -> Found:
@@ -177,8 +193,7 @@ def autocast(w: Workload, kind: Any, *, inside: bool) -> Found:
             return run(*args, **named)
 
     setattr(owner, name, lower)
-    answer(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))
-    return seen(sut)
+    return twice(sut, prompts([9, 9, 9]) if kind is causal_lm else sentences(2))["after"]
 
 
 def refusals(predict: Workload, generate: Workload) -> dict[str, str]:
@@ -223,6 +238,7 @@ def main(specification: Path) -> None:
     predict, generate = (Workload(**{**spec[name], "checkpoint": Path(spec[name]["checkpoint"])}) for name in ("bert", "mistral"))
     answers: Arrays = {}
     cases = {"honest generate": honest_generate(generate, answers), "honest predict": honest_predict(predict, answers)}
+    cases["honest wrapper"] = honest_wrapper(predict)
     cheap: dict[str, Callable[[], Found]] = {
         "wrapper": lambda: wrapped(generate, called=False),
         "wrapper called once": lambda: wrapped(generate, called=True),

@@ -13,7 +13,7 @@ import pytest
 
 from compliance.scoring import accuracy
 from harness.execution import environments
-from harness.inputs import checkpoint, models
+from harness.inputs import checkpoint, limits, models
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS
@@ -26,6 +26,7 @@ PAIRS = [*((sut, "bert") for sut in NAMES), *EAGER_OR_XLA, (COMPILED, "bert"), (
 IN_BFLOAT16 = [pair for pair in PAIRS if pair != (COMPILED, "mistral")]  # see tests/sut/probe.py
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
+"""The SUT whose process makes the reference too, from the same environment."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ class Probed:
     out: Path
     reference: dict[str, np.ndarray]
     evidence: dict[str, dict[str, Any]]
+    size: models.Size
+
+    @property
+    def inputs(self) -> dict[str, np.ndarray]:
+        with np.load(self.out / "inputs.npz") as f:
+            return dict(f)
+
+    @property
+    def checkpoint(self) -> Path:
+        return Path(json.loads((self.out / "spec.json").read_text())["workload"]["checkpoint"])
 
     def answers(self, case: str) -> dict[str, np.ndarray]:
         with np.load(self.out / f"{case}.npz") as f:
@@ -43,10 +54,11 @@ class Probed:
 
     def score(self, case: str, precision: str = "float32") -> accuracy.Accuracy:
         answers = self.answers(case)
-        forced = answers.pop("forced", None)
+        forced, own = (answers.pop(key, None) for key in ("forced", "own"))
         rows, lengths = pack(answers, self.model.answer_keys)
         payloads = {i: row.tobytes()[: lengths[i] if lengths else None] for i, row in enumerate(rows)}
-        return accuracy.score(self.model.score, payloads, self.reference, self.model.tolerance[precision], self.model.answer_keys, forced)
+        tolerance = limits.limits(self.model, self.size, precision, "cuda" if precision == "tf32" else "cpu")
+        return accuracy.score(self.model.score, payloads, self.reference, tolerance, self.model.answer_keys, forced, own)
 
 
 @pytest.fixture(scope="session")
@@ -104,7 +116,7 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(reference) as f:
-        return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()))
+        return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()), size)
 
 
 def inputs(model: models.Model, size: models.Size) -> dict[str, np.ndarray]:

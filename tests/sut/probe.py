@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.worker.evidence import watch
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
-from sut.registry import SUTS, SutSpec, load_module
+from sut.registry import REFERENCE, SUTS, SutSpec, load_module
 
 Arrays = dict[str, np.ndarray]
 
@@ -35,9 +36,9 @@ def main(specification: Path) -> None:
     if spec["make_reference"]:
         write_reference(
             reference,
-            sut,
+            load_module(REFERENCE, spec["family"]).load(workload),
             inputs,
-            prepared=[sut.prepare(inputs)],
+            prepared=[inputs],
             batch_size=workload.batch_size,
             logits_rows=spec["logits_rows"],
             on_batch=lambda: None,
@@ -50,17 +51,20 @@ def main(specification: Path) -> None:
         if forced:
             rows = {k: v[: spec["logits_rows"]] for k, v in inputs.items()}
             answers["forced"] = forced_logits(tested, rows, forced, workload.batch_size)
+            answers["own"] = own_logits(tested, inputs, answers["tokens"], workload.batch_size)
         np.savez(out / f"{case}.npz", **answers)
 
     save("intact", sut)
-    told = {"before": sut.evidence()}
+    told = {"before": seen(sut, inputs)}
     answer(sut, inputs)
-    told["after"] = sut.evidence()
+    told["after"] = seen(sut, inputs)
     # Each shape is seconds of Inductor: tests/sut/test_compile.py has what a new one shows, and prompts of uneven length.
     few_shapes = workload.execution == "compile"
     if not few_shapes:
-        answer(sut, {k: v[:3] for k, v in inputs.items()})
-        told["new shape"] = sut.evidence()
+        few = {k: v[:3] for k, v in inputs.items()}
+        answer(sut, few)
+        told["new shape"] = seen(sut, few)
+        told["two shapes"] = seen(sut, inputs, few)
     for case, change in INPUT_BREAKAGES.items():
         save(case, sut, change(inputs))
     if forced and not few_shapes:
@@ -76,7 +80,7 @@ def main(specification: Path) -> None:
     if not (few_shapes and forced):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
         half = module.load(replace(workload, precision="bfloat16"))
         save("bfloat16", half)
-        told["bfloat16"] = half.evidence()
+        told["bfloat16"] = seen(half, inputs)
     refused = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
     (out / "refused.json").write_text(json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()}))
     for case, disguise in disguises(SUTS[spec["sut"]], workload).items():
@@ -86,6 +90,11 @@ def main(specification: Path) -> None:
 
 def answer(sut: Inference, inputs: Arrays) -> Mapping[str, np.ndarray]:
     return sut.to_host(sut.predict(sut.prepare(inputs)))
+
+
+def seen(sut: Inference, *given: Arrays) -> Evidence:
+    """What the harness has watched of these batches, which ran before."""
+    return watch(sut, [sut.prepare(inputs) for inputs in given])
 
 
 def refusal(module: Any, workload: Workload) -> str:
@@ -181,7 +190,7 @@ def compiled(sut: Any, inputs: Arrays) -> Evidence:
 
     sut.model.forward = torch.compile(sut.model.forward, backend="eager")
     answer(sut, inputs)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def keras_compiled(sut: Any, inputs: Arrays) -> Evidence:
@@ -190,27 +199,27 @@ def keras_compiled(sut: Any, inputs: Arrays) -> Evidence:
 
     sut.model.output_dense.call = torch.compile(sut.model.output_dense.call, backend="eager")
     answer(sut, inputs)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def jit_off(sut: Any, inputs: Arrays) -> Evidence:
     """Says xla and leaves it to TensorFlow's executor."""
     sut.model.compile(optimizer=None, loss=None, jit_compile=False)
     answer(sut, inputs)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def jit_on(sut: Any, inputs: Arrays) -> Evidence:
     sut.model.compile(optimizer=None, loss=None, jit_compile=True)
     answer(sut, inputs)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def run_eagerly(sut: Any, inputs: Arrays) -> Evidence:
     """Compiled in warm-up, and run operator by operator when it is measured."""
     answer(sut, inputs)
     sut.model.compile(optimizer=None, loss=None, run_eagerly=True)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def jit_disabled(sut: Any, inputs: Arrays) -> Evidence:
@@ -218,13 +227,13 @@ def jit_disabled(sut: Any, inputs: Arrays) -> Evidence:
     import jax
 
     answer(sut, inputs)
-    return around(sut, jax.disable_jit)
+    return around(sut, jax.disable_jit, inputs)
 
 
 def lower_precision(sut: Any, inputs: Arrays) -> Evidence:
     import jax
 
-    return around(sut, lambda: jax.default_matmul_precision("default"), inputs)
+    return around(sut, lambda: jax.default_matmul_precision("default"), inputs, warm_up=True)
 
 
 def autocast(sut: Any, inputs: Arrays) -> Evidence:
@@ -234,8 +243,8 @@ def autocast(sut: Any, inputs: Arrays) -> Evidence:
     return around(sut, lambda: torch.autocast("cpu", torch.bfloat16), inputs)
 
 
-def around(sut: Any, context: Callable[[], Any], warm_up: Arrays | None = None) -> Evidence:
-    """Of a SUT that makes each call, the warm-up's too where there is one, within a context of its framework."""
+def around(sut: Any, context: Callable[[], Any], inputs: Arrays, *, warm_up: bool = False) -> Evidence:
+    """Of a SUT that makes each call within a context of its framework."""
     own = sut.predict
 
     def predict(*args: Any) -> Any:
@@ -243,9 +252,9 @@ def around(sut: Any, context: Callable[[], Any], warm_up: Arrays | None = None) 
             return own(*args)
 
     sut.predict = predict
-    if warm_up is not None:
-        answer(sut, warm_up)
-    return sut.evidence()
+    if warm_up:
+        answer(sut, inputs)
+    return seen(sut, inputs)
 
 
 def tensorflow_eagerly(sut: Any, inputs: Arrays) -> Evidence:
@@ -255,7 +264,7 @@ def tensorflow_eagerly(sut: Any, inputs: Arrays) -> Evidence:
     answer(sut, inputs)
     tf.config.run_functions_eagerly(True)
     answer(sut, inputs)
-    evidence = sut.evidence()
+    evidence = seen(sut, inputs)
     tf.config.run_functions_eagerly(False)
     return evidence
 
@@ -264,7 +273,7 @@ def mixed(sut: Any, inputs: Arrays) -> Evidence:
     """Weights of float32, of which one layer makes bfloat16 before it computes."""
     sut.model.output_dense.dtype_policy = "mixed_bfloat16"
     answer(sut, inputs)
-    return sut.evidence()
+    return seen(sut, inputs)
 
 
 def keras_zero_layer(model: Any) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +12,8 @@ import pytest
 
 from compliance import rules
 from compliance.checks.evidence import findings
-from harness.execution import environments
-from harness.inputs import checkpoint, models
-from sut.contract import Workload
 from sut.registry import SUTS
+from tests.support.frameworks import run_module, tiny_workload
 
 SUT = "native-torch-compile"
 CHEATS = {
@@ -38,47 +33,17 @@ CHEATS = {
 def told(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Everything tests/sut/compile_cases.py left, from one process."""
     out = tmp_path_factory.mktemp("compile")
-    (out / "spec.json").write_text(json.dumps({name: _workload(name, out) for name in ("bert", "mistral")}))
-    done = subprocess.run(
-        [str(interpreter(SUTS[SUT].environment)), "-m", "tests.sut.compile_cases", str(out / "spec.json")],
-        cwd=environments.ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **SUTS[SUT].process_env, "PYTHONPATH": str(environments.ROOT)},
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    workloads = {name: tiny_workload(SUT, name, out) for name in ("bert", "mistral")}
+    run_module(interpreter(SUTS[SUT].environment), "tests.sut.compile_cases", SUT, out / "spec.json", workloads)
     with np.load(out / "answers.npz") as f:
         return {**json.loads((out / "cases.json").read_text()), "answers": dict(f)}
-
-
-def _workload(name: str, out: Path) -> dict[str, Any]:
-    model = models.load(name)
-    size = model.sizes["tiny"]
-    config = {"model": dict(size.config), "classes": dict(model.classes), "prompt_buckets": [9], "new_token_buckets": [6]}
-    folder = checkpoint.ensure(model, size, out).path
-    workload = asdict(
-        Workload(
-            model=name,
-            task=model.task,
-            config=config,
-            checkpoint=folder,
-            precision="float32",
-            batch_size=3,
-            device="cpu",
-            backend=None,
-            execution="compile",
-        )
-    )
-    return {**workload, "checkpoint": str(folder)}
 
 
 def complaints(case: Mapping[str, Any], execution: str = "compile") -> list[str]:
     return list(findings(rules.load().evidence[execution], case["before"], case["after"], execution))
 
 
-@pytest.mark.parametrize("case", ["honest generate", "honest predict"])
+@pytest.mark.parametrize("case", ["honest generate", "honest predict", "honest wrapper"])
 def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     found = told["cases"][case]
     assert complaints(found) == []
@@ -136,7 +101,7 @@ def test_a_region_of_a_backend_that_compiles_nothing_is_not_taken_for_compiled(t
     """All else is as of the honest SUT: graphs without breaks, and each forward pass within a compiled region."""
     seen = told["cases"][case]["after"]
     assert seen["graphs"] == 1 and seen["graph_breaks"] == 0
-    assert seen["detail"]["compiled_regions"] == seen["detail"]["forward_passes"] == 1
+    assert seen["detail"]["regions"] == seen["detail"]["forward_passes"] == 1
     assert seen["detail"]["inductor_calls"] == 0
     assert seen["detail"]["compile_backends"] == [backend]
 

@@ -97,7 +97,7 @@ def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> 
     (out / "spec.json").write_text(json.dumps(told))
     python(interpreter, "tests.sut.user_answers", out / "spec.json", **spec.process_env)
     with np.load(root / f"{name}.npz") as f:
-        return Probed(model, out, dict(f), {})
+        return Probed(model, out, dict(f), {}, whole.size)
 
 
 def swap(folder: Path, tensor: str, to: Path) -> Path:

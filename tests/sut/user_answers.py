@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from scenarios.worker.reference import write_reference
-from scenarios.worker.teacher_forcing import forced_logits
+from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut.contract import Workload
-from sut.registry import load_module
+from sut.registry import REFERENCE, load_module
 from tests.sut.probe import answer
 
 
@@ -27,9 +27,9 @@ def main(specification: Path) -> None:
         if not reference.exists():
             write_reference(
                 reference,
-                sut,
+                load_module(REFERENCE, spec["family"]).load(workload),
                 inputs,
-                prepared=[sut.prepare(inputs)],
+                prepared=[inputs],
                 batch_size=workload.batch_size,
                 logits_rows=len(inputs["input_ids"]),
                 on_batch=lambda: None,
@@ -38,6 +38,7 @@ def main(specification: Path) -> None:
         with np.load(reference) as f:
             if "tokens" in f:
                 answers["forced"] = forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
+                answers["own"] = own_logits(sut, inputs, answers["tokens"], workload.batch_size)
         np.savez(specification.parent / f"{name}.npz", **answers)
 
 

@@ -121,7 +121,7 @@ def notes(path: Path, size: Size, rows: list[list[int]], reader: Tokenizer, own:
     """What a reader of the result should know of the prompts."""
     shortest, longest = min(map(len, rows)), max(map(len, rows))
     summary = f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding} ({reader.name})"
-    if size.name == "own" and own is None:
+    if size.name == "user" and own is None:
         return summary, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing"
     return (summary,)
 

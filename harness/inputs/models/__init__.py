@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Rule, Tensor
-from sut.registry import REFERENCE, SUTS
+from sut.registry import REFERENCE, spec_of
 
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
@@ -121,7 +121,7 @@ class Model:
     @property
     def native_class(self) -> str:
         """The class of the library that made the model, which config.json names."""
-        return self.classes[SUTS[REFERENCE].classes]
+        return self.classes[spec_of(REFERENCE).classes]
 
     @property
     def dimensions(self) -> frozenset[str]:

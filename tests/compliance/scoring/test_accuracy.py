@@ -248,3 +248,52 @@ def test_a_reference_with_end_tokens_and_no_counts_is_refused():
     half = {k: v for k, v in ENDED.items() if k != "max_new_tokens"}
     with pytest.raises(ValueError, match="only one of end_tokens and max_new_tokens"):
         accuracy.score("tokens", generated(ENDED["tokens"]), half, TOLERANCE, ("tokens",), LOGITS[:FORCED])
+
+
+OWN_TOLERANCE = {**TOLERANCE, "argmax_fraction": 0.99, "rounding_step": 0.0078125}
+OWN = np.repeat(REFERENCE["top_logits"][..., :1], 2, axis=-1)  # every token is the SUT's own argmax
+
+
+def score_own(own: np.ndarray | None, **tolerance: float) -> accuracy.Accuracy:
+    limits = {**OWN_TOLERANCE, **tolerance}
+    return accuracy.score("tokens", generated(REFERENCE["tokens"]), REFERENCE, limits, ("tokens",), LOGITS[:FORCED], own)
+
+
+def test_tokens_that_the_suts_own_logits_rate_highest_pass():
+    found = score_own(OWN)
+    assert found.passed
+    assert found.detail["argmax_fraction"] == 1.0
+
+
+def test_sampled_tokens_fail_though_the_logits_are_right():
+    sampled = OWN.copy()
+    sampled[:3, 0, 1] -= 0.1  # three of 24 tokens; of so few tokens two may be others
+    found = score_own(sampled)
+    assert (found.value, found.detail["logit_gap"]) == (0.0, 0.0)
+    assert found.detail["argmax_fraction"] == pytest.approx(1 - 3 / COUNTS.sum())
+    assert not found.passed
+    sampled[2] = OWN[2]
+    assert score_own(sampled).passed
+
+
+def test_a_token_within_one_rounding_step_of_the_largest_logit_counts_as_it():
+    tied = OWN.copy()
+    tied[..., 1] -= 0.0078 * np.abs(tied[..., 0])
+    assert score_own(tied).detail["argmax_fraction"] == 1.0
+    tied[..., 1] -= 0.0078 * np.abs(tied[..., 0])
+    assert score_own(tied).detail["argmax_fraction"] == 0.0
+
+
+def test_own_logits_that_are_not_a_number_or_beyond_an_answer_do_not_count():
+    odd = OWN.copy()
+    odd[2, 3:] = -9.0  # row 2 has three tokens
+    odd[2, 3:, 0] = 9.0
+    assert score_own(odd).detail["argmax_fraction"] == 1.0
+    odd[:3, 0] = np.nan
+    assert not score_own(odd).passed
+
+
+@pytest.mark.parametrize("own", [None, OWN[:-1], OWN[..., :1], OWN[:, :4], OWN.astype(np.int32), OWN[0]], ids=lambda o: str(np.shape(o)))
+def test_own_logits_that_are_not_of_these_answers_are_refused(own):
+    with pytest.raises(ValueError, match=r"own_logits\.npy"):
+        score_own(own)

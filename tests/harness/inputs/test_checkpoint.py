@@ -6,6 +6,7 @@ import json
 import multiprocessing
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -47,11 +48,12 @@ def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
     assert abs(factors.mean()) < 0.3 < factors.std()
 
 
-@pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda s: s.precision)
-def test_every_value_survives_float16_because_a_converter_goes_through_it(tmp_path, size):
-    for name, values in load_file(file_of(checkpoint.ensure(MISTRAL, size, tmp_path))).items():
-        exact = values.astype(np.float32)
-        np.testing.assert_array_equal(exact.astype(np.float16).astype(np.float32), exact, err_msg=name)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("model", [BERT, GEMMA, MISTRAL], ids=lambda m: m.name)
+def test_hardly_a_value_survives_a_lower_precision_so_that_rounded_weights_are_seen(tmp_path, model, dtype):
+    tensors = load_file(file_of(checkpoint.ensure(model, model.sizes["tiny"], tmp_path))).values()
+    values = np.concatenate([t.ravel() for t in tensors])
+    assert np.mean(values.astype(dtype).astype(np.float32) == values) < 1e-3
 
 
 def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):

@@ -1,0 +1,64 @@
+"""The limits of an accuracy test. They follow from how far honest SUTs were measured to be from the reference (disagreement.toml)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.inputs.models import Model, Size
+
+DATA = Path(__file__).with_name("disagreement.toml")
+FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0}
+"""Precision → limit over the largest disagreement measured: another machine sums in another order, and more inputs hold a worse one.
+Lower precisions have less, because rounding the weights, which is the same everywhere, makes the most of their errors."""
+_UNMEASURED = 2.0
+_LARGEST_SIZE, _DEVICE = "base", "cpu"
+# tf32 keeps three bits more than bfloat16. It was never measured, and no CPU has it.
+_LIKE = {"tf32": ("bfloat16", 1 / 8)}
+# What may be lost where nothing was: of 64 answers two may leave the reference at a near tie of their first token, and of a thousand tokens
+# one may fall between the roundings of two forward passes.
+_SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3}
+
+
+@cache
+def measurements() -> tuple[Mapping[str, Any], ...]:
+    """One mapping for each honest SUT, model, size, precision and device; written by benchmarks/disagreement.py."""
+    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8"))["measured"])
+
+
+def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
+    """The limits of one cell, by name.
+
+    Each is FACTOR times the largest disagreement measured of this model, size, precision and device. Where that was not measured, it is
+    twice as much of size base on a CPU, and more in proportion where there are more layers. No limit is looser than the model's own
+    (`answer.tolerance`), which alone holds where nothing of the model was measured.
+    """
+    loosest = model.tolerance[precision]
+    same = _rows(model.name, precision, size.name, device)
+    like, share = (precision, 1.0) if same else _LIKE.get(precision, (precision, 1.0))
+    rows = same or _rows(model.name, like, _LARGEST_SIZE, _DEVICE)
+    if not rows:
+        return dict(loosest)
+    factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
+    error = float(f"{share * factor * max(row['logit_error'] for row in rows):.3g}")
+    made = {}
+    for name, bound in loosest.items():
+        if name in ("logit_error", "logit_gap"):  # an honest SUT's gap is at most twice its logit error
+            made[name] = min(bound, error)
+        elif name in _SPARE:
+            made[name] = max(bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4))
+        else:
+            made[name] = bound
+    return made
+
+
+def _rows(*place: str) -> list[Mapping[str, Any]]:
+    return [row for row in measurements() if tuple(row[key] for key in ("model", "precision", "size", "device")) == place]
+
+
+def _depth(model: Model, size: Size) -> float:
+    """Layers of a size over those of the largest measured one; at least 1."""
+    return max(1.0, size.config["num_hidden_layers"] / model.sizes[_LARGEST_SIZE].config["num_hidden_layers"])

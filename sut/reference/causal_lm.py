@@ -1,0 +1,71 @@
+"""The reference of language models, generating greedily. Its methods are those of `sut.contract.Inference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from sut.contract import Batch, Evidence, Workload
+from sut.reference import library
+
+
+class Reference:
+    """Transformers' language model and its `generate`."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload):
+        self.model, self.device = library.load_model(workload), workload.device
+        self.ends = list(workload.config.get("end_tokens", ()))
+        # Nothing else of the checkpoint's own generation configuration counts: every SUT decodes greedily.
+        self.model.generation_config = transformers.GenerationConfig(do_sample=False, eos_token_id=self.ends or None, pad_token_id=0)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """→ (new tokens [batch, new], how many each row asks for). Prompts are padded on the left, as `generate` wants them."""
+        lengths, width = batch["prompt_length"], int(batch["prompt_length"].max())
+        ids = np.zeros((len(lengths), width), np.int64)
+        for row, length in enumerate(lengths):
+            ids[row, width - length :] = batch["input_ids"][row, :length]
+        mask = (np.arange(width) >= width - lengths[:, None]).astype(np.int64)
+        with torch.no_grad():
+            sequences = self.model.generate(
+                input_ids=torch.from_numpy(ids).to(self.device),
+                attention_mask=torch.from_numpy(mask).to(self.device),
+                max_new_tokens=int(batch["max_new_tokens"].max()),
+            )
+        return sequences[:, width:].cpu().numpy().astype(np.int32), batch["max_new_tokens"]
+
+    def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
+        """Tokens, and how many of each row are its answer: up to its first end token, and at most what it asks for."""
+        tokens, asked = outputs
+        counts = [
+            next((n for n, token in enumerate(row[:most], 1) if token in self.ends), most) for row, most in zip(tokens, asked, strict=True)
+        ]
+        return {"tokens": tokens, "n_tokens": np.array(counts, np.int32)}
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """Teacher-forced, float32 [batch, length, vocabulary]."""
+        with torch.no_grad():
+            found: np.ndarray = self.model(torch.from_numpy(tokens).long().to(self.device), use_cache=False).logits.cpu().numpy()
+        return found
+
+    def synchronise(self) -> None:
+        """Nothing: no time is taken."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `library.evidence`."""
+        call()
+        return library.evidence(self.model)
+
+
+def load(workload: Workload) -> Reference:
+    """The checkpoint's language model."""
+    return Reference(workload)

@@ -1,0 +1,165 @@
+"""SUTs of Keras on JAX, each with one mistake: `python -m tests.broken.keras_jax SPEC.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from sut.contract import Workload
+from tests.broken import running
+from tests.broken.keras import (
+    EVERYWHERE,
+    GENERATING,
+    call_in,
+    layers,
+    load,
+    model_called,
+    run_eagerly,
+)
+
+
+def _pure(sut: Any) -> Any:
+    """(weights, batch) → logits, of the model as it is."""
+
+    def forward(weights: Any, batch: Any) -> Any:
+        trainable, others = weights
+        return sut.model.stateless_call(trainable, others, batch, training=False)[0]
+
+    return forward
+
+
+def _weights(sut: Any) -> Any:
+    return [v.value for v in sut.model.trainable_variables], [v.value for v in sut.model.non_trainable_variables]
+
+
+def honest_program(w: Workload) -> Any:
+    """A jax.jit program of the SUT's own."""
+    sut = load(w)
+    weights, program = _weights(sut), jax.jit(_pure(sut))
+    sut.predict = lambda batch: np.asarray(program(weights, batch))
+    return sut
+
+
+def honest_lambda(w: Workload) -> Any:
+    """The same, of a function without a name."""
+    sut = load(w)
+    weights, pure = _weights(sut), _pure(sut)
+    program = jax.jit(lambda weights, batch: pure(weights, batch))
+    sut.predict = lambda batch: np.asarray(program(weights, batch))
+    return sut
+
+
+def jitted_anew(w: Workload) -> Any:
+    """Each call makes a new jax.jit of a new lambda, and compiles it."""
+    sut = load(w)
+    weights, pure = _weights(sut), _pure(sut)
+    sut.predict = lambda batch: np.asarray(jax.jit(lambda weights, batch: pure(weights, batch))(weights, batch))
+    return sut
+
+
+def _jitted(own: Any) -> Any:
+    program = jax.jit(lambda x, arrays: own(x, **arrays))
+    return lambda x, **named: program(x, {k: v for k, v in named.items() if v is not None and k != "training"})
+
+
+def each_layer_jitted(w: Workload) -> Any:
+    """Each layer is a program of its own."""
+    sut = model_called(w)
+    for layer in layers(sut):
+        call_in(layer, _jitted)
+    return sut
+
+
+def backbone_jitted(w: Workload) -> Any:
+    """The head is left out of the program."""
+    sut = model_called(w)
+    call_in(sut.model.backbone, _jitted)
+    return sut
+
+
+def embedding_left_out(w: Workload) -> Any:
+    """The rows of the embedding are looked up before the program begins."""
+    sut = load(w)
+    table, embedding = sut.model.backbone.token_embedding.embeddings.value, sut.model.backbone.token_embedding
+    weights, rows = _weights(sut), list[Any]()
+
+    def forward(weights: Any, batch: Any, embedded: Any) -> Any:
+        rows[:] = [embedded]
+        return _pure(sut)(weights, batch)
+
+    embedding.call = lambda inputs, **_: rows[0]
+    program = jax.jit(forward)
+    sut.predict = lambda batch: np.asarray(program(weights, batch, table[batch["token_ids"]]))
+    return sut
+
+
+def jit_disabled(w: Workload) -> Any:
+    """The measured call is made under jax.disable_jit."""
+    return running.around(load(w), jax.disable_jit)
+
+
+def pure_callback(w: Workload) -> Any:
+    """A layer computes in NumPy, from within the program."""
+    sut = load(w)
+    call_in(
+        layers(sut)[0],
+        lambda own: lambda x, **named: own(jax.pure_callback(lambda a: np.asarray(a), jax.ShapeDtypeStruct(x.shape, x.dtype), x), **named),
+    )
+    return sut
+
+
+def debug_print(w: Workload) -> Any:
+    """A print for debugging is left in a layer."""
+    sut = load(w)
+
+    def change(own: Any) -> Any:
+        def call(x: Any, **named: Any) -> Any:
+            jax.debug.callback(lambda a: None, x)
+            return own(x, **named)
+
+        return call
+
+    call_in(layers(sut)[0], change)
+    return sut
+
+
+def bfloat16_in_predict(w: Workload) -> Any:
+    """predict allows bfloat16 products."""
+    return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
+
+
+def default_in_predict(w: Workload) -> Any:
+    """predict allows whatever the device has by default."""
+    return running.around(load(w), lambda: jax.default_matmul_precision("default"))
+
+
+def default_in_a_layer(w: Workload) -> Any:
+    """One layer allows what the device has by default."""
+    sut = load(w)
+
+    def change(own: Any) -> Any:
+        def call(*args: Any, **named: Any) -> Any:
+            with jax.default_matmul_precision("default"):
+                return own(*args, **named)
+
+        return call
+
+    call_in(layers(sut)[0], change)
+    return sut
+
+
+CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
+    "keras3-jax": {
+        "bert": (
+            # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
+            backbone_jitted, each_layer_jitted, model_called, run_eagerly, *EVERYWHERE, honest_program, honest_lambda, jitted_anew,
+            embedding_left_out, jit_disabled, pure_callback, debug_print, bfloat16_in_predict, default_in_predict, default_in_a_layer,
+        ),
+        "mistral": (*GENERATING, bfloat16_in_predict),
+    }
+}  # fmt: skip
+
+if __name__ == "__main__":
+    running.main(CASES, isolated=False)

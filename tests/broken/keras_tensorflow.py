@@ -1,0 +1,165 @@
+"""SUTs of Keras on TensorFlow, each with one mistake: `python -m tests.broken.keras_tensorflow SPEC.json`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from sut.contract import Workload
+from tests.broken import running
+from tests.broken.keras import (
+    EVERYWHERE,
+    GENERATING,
+    call_in,
+    layers,
+    load,
+    model_called,
+    recompile,
+    run_eagerly,
+)
+
+
+def _function(sut: Any) -> Any:
+    return tf.function(lambda batch: sut.model(batch, training=False), jit_compile=sut.workload.execution == "xla")
+
+
+def _tensors(batch: Any) -> Any:
+    return {k: tf.constant(v) for k, v in batch.items()}
+
+
+def honest_function(w: Workload) -> Any:
+    """A tf.function of the SUT's own."""
+    sut = load(w)
+    function = _function(sut)
+    sut.predict = lambda batch: function(_tensors(batch)).numpy()
+    return sut
+
+
+def traced_anew(w: Workload) -> Any:
+    """Each call makes a new tf.function, and traces it."""
+    sut = load(w)
+    sut.predict = lambda batch: _function(sut)(_tensors(batch)).numpy()
+    return sut
+
+
+def each_layer_traced(w: Workload) -> Any:
+    """Each layer is a function of its own."""
+    sut = model_called(w)
+    for layer in layers(sut):
+        call_in(layer, lambda own: tf.function(own, jit_compile=w.execution == "xla"))
+    return sut
+
+
+def backbone_traced(w: Workload) -> Any:
+    """The head is left out of the function."""
+    sut = model_called(w)
+    call_in(sut.model.backbone, lambda own: tf.function(own, jit_compile=w.execution == "xla"))
+    return sut
+
+
+def embedding_left_out(w: Workload) -> Any:
+    """The rows of the embedding are looked up before the function begins."""
+    sut = load(w)
+    embedding, rows = sut.model.backbone.token_embedding, list[Any]()
+
+    def forward(batch: Any, embedded: Any) -> Any:
+        rows[:] = [embedded]
+        return sut.model(batch, training=False)
+
+    call_in(embedding, lambda own: lambda inputs, **_: rows[0])
+    function = tf.function(forward, jit_compile=w.execution == "xla")
+    table = embedding.embeddings.value
+    sut.predict = lambda batch: function(_tensors(batch), tf.gather(table, batch["token_ids"])).numpy()
+    return sut
+
+
+def functions_run_eagerly(w: Workload) -> Any:
+    """TensorFlow is told to run functions operator by operator, after they were traced."""
+    sut = load(w)
+    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
+    tf.config.run_functions_eagerly(True)
+    return sut
+
+
+def numpy_function(w: Workload) -> Any:
+    """A layer computes in NumPy, from within the graph."""
+    return _through(w, lambda x: tf.ensure_shape(tf.numpy_function(lambda a: a, [x], tf.float32), x.shape))
+
+
+def py_function(w: Workload) -> Any:
+    """A layer computes eagerly, from within the graph."""
+    return _through(w, lambda x: tf.ensure_shape(tf.py_function(lambda a: a, [x], tf.float32), x.shape))
+
+
+def _through(w: Workload, change: Any) -> Any:
+    sut = load(w)
+    call_in(layers(sut)[0], lambda own: lambda x, **named: own(change(x), **named))
+    return sut
+
+
+def one_layer_under_xla(w: Workload) -> Any:
+    """XLA compiles one layer of a graph."""
+    sut = recompile(load(w), jit_compile=False)
+    call_in(layers(sut)[0], lambda own: tf.function(own, jit_compile=True))
+    return sut
+
+
+def xla(w: Workload) -> Any:
+    """Keras is told to compile by XLA."""
+    return recompile(load(w), jit_compile=True)
+
+
+def without_xla(w: Workload) -> Any:
+    """Keras is told not to."""
+    return recompile(load(w), jit_compile=False)
+
+
+def auto_clustering(w: Workload) -> Any:
+    """TensorFlow gives parts of the graph to XLA by itself."""
+    os.environ["TF_XLA_FLAGS"] = "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit --tf_xla_min_cluster_size=2"
+    tf.config.optimizer.set_jit(True)
+    return load(w)
+
+
+def constants_folded(w: Workload) -> Any:
+    """The batch is captured as a constant: the function answers what it was traced with."""
+    sut = load(w)
+    known = dict[tuple[int, ...], Any]()
+
+    def predict(batch: Any) -> Any:
+        shape = batch["token_ids"].shape
+        if shape not in known:
+            held = _tensors(batch)
+            known[shape] = tf.function(lambda: sut.model(held, training=False), jit_compile=w.execution == "xla")
+        return known[shape]().numpy()
+
+    sut.predict = predict
+    return sut
+
+
+BOTH = (
+    honest_function,
+    model_called,
+    run_eagerly,
+    traced_anew,
+    each_layer_traced,
+    backbone_traced,
+    embedding_left_out,
+    functions_run_eagerly,
+    one_layer_under_xla,
+)
+CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
+    "keras3-tensorflow": {
+        "bert": (*EVERYWHERE, *BOTH, without_xla, constants_folded),
+        "mistral": (*GENERATING, without_xla),
+    },
+    "keras3-tensorflow-graph": {
+        "bert": (*EVERYWHERE, *BOTH, xla, numpy_function, py_function, auto_clustering),
+        "mistral": (*GENERATING, xla, functions_run_eagerly),
+    },
+}  # fmt: skip
+
+if __name__ == "__main__":
+    running.main(CASES)

@@ -1,0 +1,388 @@
+"""SUTs of native torch, each with one mistake: `python -m tests.broken.native_torch SPEC.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from sut.contract import Workload
+from sut.native_torch import bert, causal_lm, compiled
+from tests.broken import running
+
+
+def load(w: Workload) -> Any:
+    return (causal_lm if w.task == "generate" else bert).load(w)
+
+
+def uncompiled(w: Workload) -> Any:
+    """A SUT that says compile, before anyone compiled its model."""
+    sut = load(w)
+    vars(sut.model).pop("forward", None)
+    return sut
+
+
+def compile_cheaply(function: Any, **arguments: Any) -> Any:
+    """Dynamo's regions without Inductor's compilation."""
+    return torch.compile(function, backend="eager", dynamic=False, **arguments)
+
+
+def cheap(w: Workload) -> Any:
+    """The SUT as it is, or captured without Inductor."""
+    return backend_eager(w) if w.execution == "compile" else load(w)
+
+
+def layers(sut: Any) -> Any:
+    return sut.model.bert.encoder.layer if hasattr(sut.model, "bert") else sut.model.model.layers
+
+
+def replace_weights(sut: Any, change: Callable[[Any], Any]) -> Any:
+    for parameter in sut.model.parameters():
+        if parameter.ndim == 2:
+            parameter.data = torch.from_numpy(change(parameter.detach().numpy()))
+    return sut
+
+
+# Honest ones, which nothing may refuse.
+
+
+def honest(w: Workload) -> Any:
+    """The SUT as it is."""
+    return load(w)
+
+
+def honest_in_two_shapes(w: Workload) -> Any:
+    """Batches of two shapes in one watched call."""
+    return load(w)
+
+
+def honest_without_a_cache(w: Workload) -> Any:
+    """Each step computes the whole sequence again."""
+    sut = load(w)
+    sut.model.generation_config.use_cache = False
+    return sut
+
+
+# Answers.
+
+
+def memo(w: Workload) -> Any:
+    """The model is entered only for inputs that are new."""
+    return running.keep_answers(cheap(w))
+
+
+def layer_left_out(w: Workload) -> Any:
+    """One of the layers is forgotten."""
+    sut = load(w)
+    del layers(sut)[0]
+    return sut
+
+
+# Which call ran.
+
+
+def eager_forward(w: Workload) -> Any:
+    """predict calls the class's forward, around the compiled one."""
+    sut = load(w)
+    own, kind = sut.model, type(sut.model)
+
+    class Round:
+        def __call__(self, **inputs: Any) -> Any:
+            return kind.forward(own, **inputs)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(own, name)
+
+    predict = sut.predict
+
+    def around(batch: Any) -> Any:
+        sut.model = Round()
+        try:
+            return predict(batch)
+        finally:
+            sut.model = own
+
+    sut.predict = around
+    return sut
+
+
+def wrapper_generates(w: Workload) -> Any:
+    """torch.compile(model).generate() is the generate of the model that is not compiled."""
+    sut = uncompiled(w)
+    sut.model = compile_cheaply(sut.model)
+    return sut
+
+
+def compiled_beside(w: Workload) -> Any:
+    """A compiled function runs in each forward pass, and the model is eager."""
+    sut = uncompiled(w)
+    forward, scale = sut.model.forward, compile_cheaply(lambda x: x * 1)
+
+    def both(*args: Any, **named: Any) -> Any:
+        scale(torch.ones(3))
+        return forward(*args, **named)
+
+    sut.model.forward = both
+    return sut
+
+
+def compiled_anew(w: Workload) -> Any:
+    """predict resets Dynamo, so that each call compiles."""
+    sut = uncompiled(w)
+    sut.model.classifier.forward = compile_cheaply(sut.model.classifier.forward)
+    own = sut.predict
+
+    def predict(batch: Any) -> Any:
+        torch._dynamo.reset()
+        return own(batch)
+
+    sut.predict = predict
+    return sut
+
+
+def another_call_watched(w: Workload) -> Any:
+    """evidence watches a call of its own."""
+    return running.watch_another_call(load(w))
+
+
+def watched_twice(w: Workload) -> Any:
+    """evidence makes the call twice."""
+    return running.watch_twice(load(w))
+
+
+def constants(w: Workload) -> Any:
+    """evidence reports what it saw the first time."""
+    return running.report_constants(cheap(w))
+
+
+# Compiled by parts.
+
+
+def linear_layers_compiled(w: Workload) -> Any:
+    """Only the matrix products are compiled, each by itself."""
+    sut = uncompiled(w)
+    for module in sut.model.modules():
+        if isinstance(module, torch.nn.Linear):
+            module.forward = compile_cheaply(module.forward)
+    return sut
+
+
+def each_layer_compiled(w: Workload) -> Any:
+    """Each layer is compiled by itself."""
+    sut = uncompiled(w)
+    for layer in layers(sut):
+        layer.forward = compile_cheaply(layer.forward)
+    return sut
+
+
+def one_layer_compiled(w: Workload) -> Any:
+    """One layer is compiled, the others are not."""
+    sut = uncompiled(w)
+    layers(sut)[0].forward = compile_cheaply(layers(sut)[0].forward)
+    return sut
+
+
+def encoder_compiled(w: Workload) -> Any:
+    """All layers are one region, without the embedding, the pooler and the head. Inductor compiles it."""
+    sut = uncompiled(w)
+    compiled.compile_forward(sut.model.bert.encoder)
+    return sut
+
+
+def head_left_out(w: Workload) -> Any:
+    """All but the head is one region. Inductor compiles it."""
+    sut = uncompiled(w)
+    compiled.compile_forward(sut.model.bert)
+    return sut
+
+
+# Switches of the framework.
+
+
+def traced(w: Workload) -> Any:
+    """torch.jit.trace under another name."""
+    sut = uncompiled(w)
+    own, example = sut.model, {k: torch.from_numpy(v) for k, v in sut.prepare(running.make_inputs(w.task, 2, 1)).items()}
+    script = torch.jit.trace(own, example_kwarg_inputs=example, strict=False, check_trace=False)
+    own.forward = lambda **inputs: type("Output", (), script(**inputs))
+    return sut
+
+
+def scripted_layer(w: Workload) -> Any:
+    """One small module is scripted."""
+    sut = uncompiled(w)
+    sut.model.classifier = torch.jit.script(sut.model.classifier)
+    return sut
+
+
+def scripted_function(w: Workload) -> Any:
+    """The activation is a scripted function."""
+    sut = uncompiled(w)
+
+    @torch.jit.script
+    def activation(x):  # type: ignore[no-untyped-def]
+        return 0.5 * x * (1.0 + torch.erf(x * 0.7071067811865476))
+
+    for layer in layers(sut):
+        layer.intermediate.intermediate_act_fn.forward = activation
+    return sut
+
+
+def backend_eager(w: Workload) -> Any:
+    """Dynamo captures whole graphs, and runs them operator by operator."""
+    sut = uncompiled(w)
+    sut.model.forward = compile_cheaply(sut.model.forward)
+    return sut
+
+
+def backend_aot_eager(w: Workload) -> Any:
+    """The same, after AOTAutograd."""
+    sut = uncompiled(w)
+    sut.model.forward = torch.compile(sut.model.forward, backend="aot_eager", dynamic=False)
+    return sut
+
+
+def print_in_a_layer(w: Workload) -> Any:
+    """A print breaks the graph."""
+    return _in_a_layer(w, lambda x: print(end=""))  # noqa: T201
+
+
+def item_in_a_layer(w: Workload) -> Any:
+    """A look at a value breaks the graph."""
+    return _in_a_layer(w, lambda x: x.abs().max().item() > 1e9 and print("large"))  # noqa: T201
+
+
+def _in_a_layer(w: Workload, look: Callable[[Any], Any]) -> Any:
+    sut = uncompiled(w)
+    own = layers(sut)[0].forward
+
+    def forward(hidden: Any, *rest: Any, **named: Any) -> Any:
+        look(hidden)
+        return own(hidden, *rest, **named)
+
+    layers(sut)[0].forward = forward
+    sut.model.forward = compile_cheaply(sut.model.forward)
+    return sut
+
+
+def dynamo_disabled(w: Workload) -> Any:
+    """Somebody switched Dynamo off."""
+    torch._dynamo.config.disable = True
+    return backend_eager(w)
+
+
+def stance_eager(w: Workload) -> Any:
+    """The measured call is made under the stance force_eager; the warm-up compiled."""
+    sut = backend_eager(w)
+    for _ in range(2):
+        sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
+    return running.around(sut, lambda: torch.compiler.set_stance("force_eager"))
+
+
+# Precision.
+
+
+@contextmanager
+def medium() -> Any:
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+def medium_in_predict(w: Workload) -> Any:
+    """predict lowers float32 products, and sets them back."""
+    return running.around(cheap(w), medium)
+
+
+def mkldnn_bf16_in_predict(w: Workload) -> Any:
+    """predict lowers them by the newer switch of one library."""
+
+    @contextmanager
+    def lower() -> Any:
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+        yield
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+
+    return running.around(cheap(w), lower)
+
+
+def autocast_around(w: Workload) -> Any:
+    """predict runs under autocast."""
+    return running.around(cheap(w), lambda: torch.autocast("cpu", torch.bfloat16))
+
+
+def autocast_in_a_layer(w: Workload) -> Any:
+    """One layer runs under autocast."""
+    sut = uncompiled(w)
+    own = layers(sut)[0].forward
+
+    def forward(*args: Any, **named: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            result = own(*args, **named)
+        return result.float() if isinstance(result, torch.Tensor) else (result[0].float(), *result[1:])
+
+    layers(sut)[0].forward = forward
+    return sut
+
+
+def _dense_in(w: Workload, dtype: torch.dtype) -> Any:
+    sut = cheap(w)
+    dense = sut.model.bert.pooler.dense.to(dtype)
+    own = dense.forward
+    dense.forward = lambda x: own(x.to(dtype)).float()
+    return sut
+
+
+def layer_in_bfloat16(w: Workload) -> Any:
+    """One layer holds bfloat16 weights."""
+    return _dense_in(w, torch.bfloat16)
+
+
+def layer_in_float16(w: Workload) -> Any:
+    """One layer holds float16 weights."""
+    return _dense_in(w, torch.float16)
+
+
+def cast_product(w: Workload) -> Any:
+    """One layer holds float32 weights and multiplies in bfloat16."""
+    sut = cheap(w)
+    dense = sut.model.bert.pooler.dense
+    dense.forward = lambda x: (x.bfloat16() @ dense.weight.bfloat16().T).float() + dense.bias
+    return sut
+
+
+def weights_through_bfloat16(w: Workload) -> Any:
+    """The weights were saved as bfloat16."""
+    return replace_weights(load(w), running.to_bfloat16)
+
+
+def weights_through_int8(w: Workload) -> Any:
+    """The weights were saved as int8."""
+    return replace_weights(load(w), running.to_int8)
+
+
+EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in_predict)
+CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
+    "native-torch-eager": {
+        "bert": (
+            *EAGER, another_call_watched, watched_twice, honest_in_two_shapes, layer_left_out, compiled_anew, traced, scripted_layer,
+            scripted_function, backend_eager,
+            mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
+            weights_through_bfloat16, weights_through_int8,
+        ),
+        "mistral": (*EAGER, honest_without_a_cache),
+    },
+    "native-torch-compile": {
+        "bert": (
+            constants, memo, eager_forward, compiled_beside, compiled_anew, linear_layers_compiled, each_layer_compiled,
+            encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer, item_in_a_layer,
+            dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
+        ),
+        "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
+    },
+}  # fmt: skip
+
+if __name__ == "__main__":
+    running.main(CASES)

@@ -1,0 +1,142 @@
+"""Runs broken SUTs as a worker does, in the environment of their framework. It knows no framework and no audit.
+
+A case makes a SUT with one mistake in it; its docstring says the mistake. Each case runs in a fork of one process that has only imported
+the framework, so that what a case switches or compiles is gone with it. Where `isolated` is false they share the process: JAX compiles
+each small program of a model's loading once then, which is most of a case's time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios.worker.evidence import watch
+from sut.contract import Workload
+
+Arrays = dict[str, np.ndarray]
+Case = Callable[[Workload], Any]
+
+
+def make_inputs(task: str, rows: int, seed: int) -> Arrays:
+    ids = np.random.default_rng(seed).integers(3, 1000, (rows, 9 if task == "generate" else 16)).astype(np.int32)
+    if task != "generate":
+        return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    return {"input_ids": ids, "prompt_length": np.full(rows, 9, np.int32), "max_new_tokens": np.full(rows, 6, np.int32)}
+
+
+def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
+    """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more; with the answers of the test."""
+    sut = case(workload)
+    synthetic, inputs = ([sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2))
+    for batch in [*synthetic, *synthetic]:
+        sut.to_host(sut.predict(batch))
+    before = watch(sut, synthetic)
+    answers = [sut.to_host(sut.predict(batch)) for batch in inputs][0]
+    after = watch(sut, [synthetic[0], *synthetic])
+    return {"before": asdict(before), "after": asdict(after), "answers": {k: np.asarray(v).tolist() for k, v in answers.items()}}
+
+
+def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool = True) -> None:
+    """Runs the cases (SUT → model → cases) of the SUTs that the specification names.
+
+    The specification's folder gets a JSON file for each: "SUT model case.json".
+    """
+    specification = Path(sys.argv[1])
+    workloads = json.loads(specification.read_text())
+    for sut in workloads:
+        for model, each in cases[sut].items():
+            workload = Workload(**{**workloads[sut][model], "checkpoint": Path(workloads[sut][model]["checkpoint"])})
+            for case in each:
+                (_fork if isolated else _run)(case, workload, specification.parent / f"{sut} {model} {case.__name__}.json")
+
+
+def _fork(case: Case, workload: Workload, file: Path) -> None:
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+        return
+    _run(case, workload, file)
+    os._exit(0)
+
+
+def _run(case: Case, workload: Workload, file: Path) -> None:
+    try:
+        result = run_test(case, workload, *((2, 3) if case.__name__.endswith("two_shapes") else (2,)))
+    except Exception as error:  # noqa: BLE001, what ends a worker is a result here
+        result = {"error": f"{type(error).__name__}: {error}"}
+    file.write_text(json.dumps(result))
+
+
+def keep_answers(sut: Any) -> Any:
+    """predict answers from a memo what it has answered before."""
+    own, memo = sut.predict, dict[bytes, Any]()
+
+    def predict(batch: Any) -> Any:
+        key = b"".join(np.ascontiguousarray(v).tobytes() for v in batch.values())
+        if key not in memo:
+            memo[key] = own(batch)
+        return memo[key]
+
+    sut.predict = predict
+    return sut
+
+
+def around(sut: Any, context: Callable[[], Any]) -> Any:
+    """Each call is made within a context of the framework."""
+    own = sut.predict
+
+    def predict(batch: Any) -> Any:
+        with context():
+            return own(batch)
+
+    sut.predict = predict
+    return sut
+
+
+def watch_another_call(sut: Any) -> Any:
+    """evidence watches a call of its own choosing."""
+    own, batch = sut.evidence, sut.prepare(make_inputs(sut.workload.task, 2, 1))
+    sut.evidence = lambda call: own(lambda: sut.to_host(sut.predict(batch)))
+    return sut
+
+
+def watch_twice(sut: Any) -> Any:
+    """evidence makes the call once to warm up and once to watch it."""
+    own = sut.evidence
+
+    def evidence(call: Any) -> Any:
+        call()
+        return own(call)
+
+    sut.evidence = evidence
+    return sut
+
+
+def report_constants(sut: Any) -> Any:
+    """evidence makes the call and reports what it saw the first time."""
+    own, first = sut.evidence, list[Any]()
+
+    def evidence(call: Any) -> Any:
+        if first:
+            call()
+        else:
+            first.append(own(call))
+        return first[0]
+
+    sut.evidence = evidence
+    return sut
+
+
+def to_bfloat16(weights: np.ndarray) -> np.ndarray:
+    return ((np.ascontiguousarray(weights).view(np.uint32) + 0x8000) & 0xFFFF0000).view(np.float32)
+
+
+def to_int8(weights: np.ndarray) -> np.ndarray:
+    scale = np.abs(weights).max() / 127
+    return np.round(weights / scale).astype(np.float32) * scale

@@ -1,0 +1,212 @@
+"""A zoo of SUTs, each with one mistake that an author or an upgrade of a framework would make: each is caught by the check named for it.
+
+The mistakes are described where they are made: native_torch.py, keras.py and keras_<backend>.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compliance import rules
+from compliance.checks.evidence import findings
+from compliance.scoring import accuracy
+from harness.inputs import models
+from sut.registry import SUTS
+from tests.support.frameworks import run_module, tiny_workload
+
+MODULES = {
+    "native-torch-eager": "native_torch",
+    "native-torch-compile": "native_torch",
+    "keras3-jax": "keras_jax",
+    "keras3-tensorflow": "keras_tensorflow",
+    "keras3-tensorflow-graph": "keras_tensorflow",
+    "keras3-torch": "keras_torch",
+}
+EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH = MODULES
+KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
+XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
+BERT = ((EAGER, "bert"), *KERAS_BERT)
+EAGER_BOTH = ((EAGER, "bert"), (EAGER, "mistral"))
+COMPILE_BOTH = ((COMPILE, "bert"), (COMPILE, "mistral"))
+MISTRAL = ((EAGER, "mistral"), *((sut, "mistral") for sut, _ in KERAS_BERT))
+
+HONEST = [
+    *((sut, model, "honest") for sut, model in (*BERT, *MISTRAL)),
+    *((sut, model, "honest_in_two_shapes") for sut, model in BERT),
+    *((sut, model, "honest_padding") for sut, model in KERAS_BERT),
+    (EAGER, "mistral", "honest_without_a_cache"),
+    (JAX, "bert", "honest_program"),
+    (JAX, "bert", "honest_lambda"),
+    *((sut, model, "honest_function") for sut, model in XLA_AND_GRAPH),
+]
+
+EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
+    # Which call ran.
+    ("memo", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")), "0 forward passes of the model"),
+    ("memo", tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH) for m in ("bert", "mistral")), "0 entries into compiled code"),
+    ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
+    ("wrapper_generates", ((COMPILE, "mistral"),), "0 forward passes of the model"),
+    ("compiled_beside", COMPILE_BOTH, "operators outside of compiled code"),
+    ("model_called", ((JAX, "bert"),), "operators that ran by themselves"),
+    ("model_called", XLA_AND_GRAPH, "matrix products that ran by themselves"),
+    ("compiled_anew", ((EAGER, "bert"), (COMPILE, "bert"), (KERAS_TORCH, "bert")), "new graphs while measuring"),
+    ("jitted_anew", ((JAX, "bert"),), "new graphs while measuring"),
+    ("traced_anew", XLA_AND_GRAPH, "2 new graphs while measuring"),
+    ("constants", (*BERT, (EAGER, "mistral"), (COMPILE, "bert")), "watched batches have the same counts"),
+    # Compiled by parts.
+    ("linear_layers_compiled", ((COMPILE, "bert"),), "14 entries into compiled code"),
+    ("each_layer_compiled", ((COMPILE, "bert"),), "2 entries into compiled code"),
+    ("each_layer_compiled", ((COMPILE, "mistral"),), "12 entries into compiled code"),
+    ("encoder_compiled", ((COMPILE, "bert"),), "operators outside of compiled code"),
+    ("head_left_out", ((COMPILE, "bert"),), "operators outside of compiled code"),
+    ("one_layer_compiled", EAGER_BOTH, "something was compiled"),
+    ("layer_compiled", ((KERAS_TORCH, "bert"),), "something was compiled"),
+    ("each_layer_jitted", ((JAX, "bert"),), "entries into compiled code"),
+    ("backbone_jitted", ((JAX, "bert"),), "2 entries into compiled code"),
+    ("embedding_left_out", ((JAX, "bert"),), "operators that ran by themselves"),
+    ("each_layer_traced", XLA_AND_GRAPH, "2 entries into compiled code"),
+    ("backbone_traced", XLA_AND_GRAPH, "1 matrix products that ran by themselves"),
+    ("one_layer_under_xla", ((TENSORFLOW, "bert"),), "matrix products that XLA does not compile"),
+    ("one_layer_under_xla", ((GRAPH, "bert"),), "XLA compiled some of it"),
+    # Switches of the framework.
+    ("traced", ((EAGER, "bert"), (COMPILE, "bert")), "1 entries into TorchScript"),
+    ("traced_layer", ((KERAS_TORCH, "bert"),), "1 entries into TorchScript"),
+    ("scripted_layer", ((EAGER, "bert"),), "1 entries into TorchScript"),
+    ("scripted_function", ((EAGER, "bert"), (KERAS_TORCH, "bert")), "2 entries into TorchScript"),
+    ("backend_eager", ((EAGER, "bert"),), "something was compiled"),
+    ("backend_eager", ((COMPILE, "bert"),), "0 of the forward passes ran compiled"),
+    ("backend_aot_eager", ((COMPILE, "bert"),), "0 of the forward passes ran compiled"),
+    ("print_in_a_layer", ((COMPILE, "bert"),), "graph breaks; compile may have 0"),
+    ("item_in_a_layer", ((COMPILE, "bert"),), "graph breaks; compile may have 0"),
+    ("dynamo_disabled", ((COMPILE, "bert"),), "it ran eager"),
+    ("stance_eager", ((COMPILE, "bert"),), "0 entries into compiled code"),
+    ("run_eagerly", ((JAX, "bert"),), "operators that ran by themselves"),
+    ("run_eagerly", XLA_AND_GRAPH, "it ran eager"),
+    ("jit_disabled", ((JAX, "bert"),), "operators that ran by themselves"),
+    ("functions_run_eagerly", (*XLA_AND_GRAPH, (GRAPH, "mistral")), "it ran eager"),
+    ("pure_callback", ((JAX, "bert"),), "1 calls of Python from compiled code"),
+    ("debug_print", ((JAX, "bert"),), "1 calls of Python from compiled code"),
+    ("numpy_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
+    ("py_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
+    ("without_xla", ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral")), "XLA compiled nothing of it"),
+    ("xla", ((GRAPH, "bert"), (GRAPH, "mistral")), "XLA compiled some of it"),
+    ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
+]
+PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+    ("medium_in_predict", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral"))),
+    ("mkldnn_bf16_in_predict", ((EAGER, "bert"),)),
+    ("autocast_around", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"))),
+    ("autocast_in_a_layer", ((EAGER, "bert"),)),
+    ("layer_in_bfloat16", ((EAGER, "bert"),)),
+    ("layer_in_float16", ((EAGER, "bert"),)),
+    ("cast_product", (*BERT, (COMPILE, "bert"))),
+    ("mixed_policy", KERAS_BERT),
+    ("float16_policy", ((KERAS_TORCH, "bert"),)),
+    ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"))),
+    ("default_in_predict", ((JAX, "bert"),)),
+    ("default_in_a_layer", ((JAX, "bert"),)),
+]
+ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+    ("layer_left_out", BERT),
+    ("weights_through_bfloat16", BERT),
+    ("weights_through_int8", BERT),
+    ("constants_folded", ((TENSORFLOW, "bert"),)),
+]
+ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
+UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
+"""What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its function."""
+
+Results = Callable[[str, str, str], dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def ran(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """SUT → the folder of its cases' results; one process runs all cases of a SUT."""
+    root = tmp_path_factory.mktemp("broken")
+
+    def run(sut: str) -> Path:
+        folder = root / sut
+        if not folder.exists():
+            folder.mkdir()
+            workloads = {sut: {model: tiny_workload(sut, model, root) for model in ("bert", "mistral")}}
+            python = interpreter(SUTS[sut].environment)
+            run_module(python, f"tests.broken.{MODULES[sut]}", sut, folder / "spec.json", workloads)
+        return folder
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def results(ran: Callable[[str], Path]) -> Results:
+    """(SUT, model, case) → what `running.run_test` returned."""
+    return lambda sut, model, case: json.loads((ran(sut) / f"{sut} {model} {case}.json").read_text())
+
+
+def complaints(sut: str, result: dict[str, Any]) -> list[str]:
+    """What the checks of evidence and of precision find."""
+    assert "error" not in result, result["error"]
+    execution, precisions = SUTS[sut].execution, [result[when]["precision"] for when in ("before", "after")]
+    found = findings(rules.load().evidence[execution], result["before"], result["after"], execution)
+    return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
+
+
+def score(honest: dict[str, Any], broken: dict[str, Any]) -> accuracy.Accuracy:
+    """The answers of one SUT against those of the other, by the limits of float32."""
+    bert = models.load("bert")
+    expected, actual = (np.array(each["answers"]["logits"], np.float32) for each in (honest, broken))
+    payloads = {i: row.tobytes() for i, row in enumerate(actual)}
+    return accuracy.score(bert.score, payloads, {"logits": expected}, bert.tolerance["float32"], bert.answer_keys, None)
+
+
+def spread(cases: list[Any]) -> list[Any]:
+    """(case, its SUTs and models, what else there is) → one row for each SUT and model."""
+    return [(case, sut, model, *rest) for case, pairs, *rest in cases for sut, model in pairs]
+
+
+@pytest.mark.parametrize(("sut", "model", "case"), HONEST)
+def test_an_honest_sut_has_no_findings(results, sut, model, case):
+    assert complaints(sut, results(sut, model, case)) == []
+
+
+@pytest.mark.parametrize(("case", "sut", "model", "words"), spread(EVIDENCE))
+def test_what_ran_otherwise_is_caught_by_its_evidence(results, case, sut, model, words):
+    found = complaints(sut, results(sut, model, case))
+    assert any(words in line for line in found), found
+
+
+@pytest.mark.parametrize(("case", "sut", "model"), spread(PRECISION))
+def test_a_lower_precision_is_caught(results, case, sut, model):
+    assert "precision is mixed" in complaints(sut, results(sut, model, case))
+
+
+@pytest.mark.parametrize(("case", "sut", "model"), spread(ACCURACY))
+def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(results, case, sut, model):
+    result = results(sut, model, case)
+    assert complaints(sut, result) == []
+    assert not score(results(sut, model, "honest"), result).passed
+
+
+@pytest.mark.parametrize("sut", [EAGER, KERAS_TORCH])
+@pytest.mark.parametrize(("case", "words"), ERRORS)
+def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut, case, words):
+    assert words in results(sut, "bert", case)["error"]
+
+
+@pytest.mark.parametrize(("case", "sut", "model"), UNSEEN)
+def test_what_no_check_sees_is_listed(results, case, sut, model):
+    assert complaints(sut, results(sut, model, case)) == []
+
+
+@pytest.mark.parametrize("tested", MODULES)
+def test_every_case_of_the_zoo_is_judged(ran, tested):
+    """A case that is run and in no list would look as if something caught it."""
+    judged = {(sut, model, case) for case, sut, model, *_ in (*spread([*EVIDENCE, *PRECISION, *ACCURACY]), *UNSEEN)}
+    judged |= {*HONEST, *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH))}
+    files = {file.stem for file in ran(tested).glob("* * *.json")}
+    assert files == {f"{sut} {model} {case}" for sut, model, case in judged if sut == tested}

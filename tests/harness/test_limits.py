@@ -1,0 +1,77 @@
+"""The limits of accuracy tests follow from measured disagreement, and are never looser than the model's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from compliance.scoring import own_choice
+from harness.inputs import limits, models
+from scenarios.worker import procedures
+from sut.registry import SUTS
+
+CELLS = sorted({(row["model"], row["size"], row["precision"], row["device"]) for row in limits.measurements()})
+HONEST = {name for name, spec in SUTS.items() if spec.reads_weights}
+
+
+def of(model: str, size: str, precision: str, device: str = "cpu") -> dict[str, float]:
+    known = models.load(model)
+    return limits.limits(known, known.sizes[size], precision, device)
+
+
+def measured(*cell: str) -> list[dict[str, float]]:
+    return [row for row in limits.measurements() if tuple(row[key] for key in ("model", "size", "precision", "device")) == cell]
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("model", models.names())
+def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_base(model, precision):
+    assert {row["sut"] for row in measured(model, "tiny", precision, "cpu")} == HONEST
+    assert {row["sut"] for row in measured(model, "base", precision, "cpu")} >= {"native-torch-eager", "keras3-jax"}
+
+
+@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+def test_a_limit_is_at_most_twenty_times_the_largest_disagreement(cell):
+    made, rows = of(*cell), measured(*cell)
+    error = max(row["logit_error"] for row in rows)
+    assert made["logit_error"] <= 20 * error
+    assert made.get("logit_gap", 0) <= 20 * error
+    for name in ("compared_fraction", "argmax_fraction"):
+        if name in made:
+            spare = 2 / 64 if name == "compared_fraction" else 1e-3
+            assert 1 - made[name] <= max(20 * max(1 - row[name] for row in rows), spare) + 1e-3  # limits have three digits
+
+
+@pytest.mark.parametrize("cell", CELLS, ids="-".join)
+def test_every_measured_sut_is_well_within_the_limits(cell):
+    made = of(*cell)
+    for row in measured(*cell):
+        assert 1.5 * row["logit_error"] <= made["logit_error"]
+        assert 1.5 * row.get("logit_gap", 0) <= made.get("logit_gap", 0)
+        assert all(1.5 * (1 - row[name]) <= 1 - made[name] or row[name] == 1.0 for name in ("argmax_fraction",) if name in row)
+        assert row.get("compared_fraction", 1) >= made.get("compared_fraction", 0)
+
+
+@pytest.mark.parametrize("model", models.names())
+def test_no_limit_is_looser_than_the_models_own(model):
+    known = models.load(model)
+    for size in known.sizes:
+        for precision, loosest in known.tolerance.items():
+            for device in ("cpu", "cuda"):
+                made = of(model, size, precision, device)
+                assert made.keys() == loosest.keys()
+                assert all(made[name] >= loosest[name] for name in made if name.endswith("fraction"))
+                assert all(made[name] <= loosest[name] for name in made if not name.endswith("fraction"))
+
+
+def test_what_was_not_measured_is_judged_by_size_base_with_more_room():
+    assert of("bert", "base", "float32", "cuda")["logit_error"] == pytest.approx(2 * of("bert", "base", "float32")["logit_error"], rel=0.01)
+    assert of("bert", "full", "float32")["logit_error"] == pytest.approx(4 * of("bert", "base", "float32")["logit_error"], rel=0.01)
+    assert of("bert", "base", "tf32", "cuda")["logit_error"] < of("bert", "base", "bfloat16")["logit_error"]
+    new = replace(models.load("bert"), name="never-measured")
+    assert limits.limits(new, new.sizes["tiny"], "float32", "cpu") == new.tolerance["float32"]
+
+
+def test_worker_and_score_agree_on_how_many_answers_have_own_logits():
+    assert procedures.OWN_ROWS == own_choice.ROWS

@@ -1,0 +1,72 @@
+"""The limits of accuracy tests let honest variants of native torch pass, and none of the small mistakes that are listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.disagreement import Cell
+from compliance.scoring.accuracy import Accuracy
+from harness.inputs import limits, models
+from sut.registry import REFERENCE
+from tests.conftest import CACHE
+
+WEIGHTS = "weights rounded to float16"
+MISTAKES = {
+    ("bert", "float32"): ("exact GELU for its tanh form", "epsilon 1e-5 for 1e-12", "epsilon 1e-6 for 1e-12", WEIGHTS),
+    ("mistral", "float32"): ("epsilon 1e-6 for 1e-5", WEIGHTS, "float16 cache"),
+    ("gemma", "float32"): ("epsilon 1e-5 for 1e-6", WEIGHTS, "float16 cache"),
+    ("mistral", "bfloat16"): ("sampling at temperature 0.1", "sampling at temperature 0.3", "int8 cache"),
+    ("gemma", "bfloat16"): ("sampling at temperature 0.3", "int8 cache"),
+}
+HONEST = {
+    ("bert", "float32"): ("other order of summation",),
+    ("mistral", "float32"): ("other order of summation", "no cache", "other buckets"),
+    ("gemma", "float32"): ("other order of summation", "no cache", "other buckets"),
+    ("mistral", "bfloat16"): ("other order of summation", "no cache", "other buckets"),
+    ("gemma", "bfloat16"): ("other order of summation", "no cache", "other buckets"),
+}
+
+
+def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, str]]:
+    return [(model, precision, change) for (model, precision), changes in of.items() for change in changes]
+
+
+@pytest.fixture(scope="session")
+def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], Accuracy]:
+    """(model, precision, change) → the score of 64 answers of size tiny: one process for each model and precision."""
+    folders: dict[tuple[str, str], tuple[Cell, Path]] = {}
+
+    def score(model: str, precision: str, change: str) -> Accuracy:
+        if (model, precision) not in folders:
+            folder = tmp_path_factory.mktemp(f"{model}-{precision}")
+            cell = Cell(models.load(model), models.load(model).sizes["tiny"], "cpu", folder, CACHE)
+            cell.answer(REFERENCE, "float32")
+            changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
+            cell.answer("native-torch-eager", precision, "tests.sut.mistakes", changes=changes, folder=str(folder))
+            folders[model, precision] = cell, folder
+        cell, folder = folders[model, precision]
+        return cell.score(folder / f"{change}.npz", limits.limits(cell.model, cell.size, precision, "cpu"))
+
+    return score
+
+
+@pytest.mark.parametrize(("model", "precision", "change"), cases(MISTAKES))
+def test_a_small_mistake_fails(scored, model, precision, change):
+    assert not scored(model, precision, change).passed
+
+
+@pytest.mark.parametrize(("model", "precision", "change"), cases(HONEST))
+def test_an_honest_variant_passes(scored, model, precision, change):
+    assert scored(model, precision, change).passed
+
+
+def test_sampling_and_an_imprecise_cache_are_seen_by_the_suts_own_logits_alone(scored):
+    """At a low temperature the reference's own limits let both pass."""
+    for change in ("sampling at temperature 0.1", "int8 cache"):
+        found = scored("mistral", "bfloat16", change)
+        assert found.value <= found.threshold
+        assert found.detail["logit_gap"] <= found.detail["logit_gap_limit"]
+        assert found.detail["argmax_fraction"] < found.detail["argmax_fraction_limit"]
