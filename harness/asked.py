@@ -24,6 +24,11 @@ def _name(value: str) -> str:
     return value
 
 
+def _interpreter(value: str) -> str:
+    """A path made absolute; a bare name is looked up on PATH later, where it is missed with a sentence."""
+    return str(Path(value).absolute()) if "/" in value else value
+
+
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
     return lambda value: known_name(value, names(), flag)
 
@@ -109,9 +114,9 @@ class Asked:
         "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"
     )
     out: Path = _flag("where run directories go (default: runs/ beside run.sh)", type=Path, metavar="DIR", default=ROOT / "runs")
-    python: Path | None = _flag(
-        "use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed",
-        type=Path,
+    python: str | None = _flag(
+        "use this interpreter for the SUT, such as a vendor's GPU image: a path, or a name on PATH; nothing is installed",
+        read=_interpreter,
         metavar="PATH",
         default=None,
     )

@@ -16,12 +16,12 @@ from harness.execution.environments import is_made
 from harness.plan import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
-from sut.registry import SUTS
+from sut.registry import spec_of
 
 RULE = "no earlier run of this cell: by its size and how fast this machine multiplies"
 # Seconds and bytes of an environment that is made, and of one worker's start with a framework. Roughly what they took on two cores.
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
-_START_S, _START_BYTES = {"core": (1.0, 60_000_000)}, (8.0, 600_000_000)
+_CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
 _EFFICIENCY = 0.3  # of the machine's own rate, that a model's many small products reach
 _PARAMETERS_A_SECOND = 50e6  # drawn and written
@@ -56,7 +56,7 @@ class Cost:
 
 def of(request: Request) -> Cost:
     """The cost of one measurement of a cell. Reads files below --out and --cache; makes none."""
-    earlier = [result for result in earlier_results(request) if result.status is Status.OK and result.seconds]
+    earlier = [result for result in earlier_results(request) if result.status is Status.OK and "total" in result.seconds]
     if not earlier:
         return _by_rule(request)
     directories = [Path(result.directory) for result in earlier]
@@ -96,7 +96,7 @@ def _bytes_below(directory: Path) -> int:
 
 def _by_rule(request: Request) -> Cost:
     """Two workers start, load, compile and answer; one of them for as long as the test is to last."""
-    start_s, start_bytes = _START_S.get(request.spec.environment, _START_BYTES)
+    start_s, start_bytes = _start(request.spec.environment)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
     limits = request.limits(request.samples)
@@ -114,18 +114,22 @@ def _by_rule(request: Request) -> Cost:
     )
 
 
+def _start(environment: str) -> tuple[float, int]:
+    return _CORE_START if environment == "core" else _FRAMEWORK_START
+
+
 def _made_once(request: Request, weights: int, answers_s: float) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
     if weights and not request.weights and not _any(request.asked.cache / "checkpoints", f"{request.benchmark}-*"):
         yield f"weights of {request.benchmark}", (request.size.parameters / _PARAMETERS_A_SECOND, weights)
     if request.asked.dataset or request.weights or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz"):
-        start_s = _START_S.get(SUTS[request.spec.reference].environment, _START_BYTES)[0]
+        start_s, _ = _start(spec_of(request.spec.reference).environment)
         yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
 
 
 def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
     """Those of the SUT and its reference that are not there yet."""
-    for name in dict.fromkeys((request.spec.environment, SUTS[request.spec.reference].environment)):
+    for name in dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment)):
         if name != "core" and not request.asked.python and not is_made(request.asked.cache, name, request.device, request.rules.round):
             yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
 

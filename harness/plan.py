@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from compliance import rules
@@ -30,6 +29,7 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 # as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
 # ten times as long for.
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
+_LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
 
@@ -226,8 +226,8 @@ def _batch_size(asked: Asked, size: Size) -> int:
         others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
         text = f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave --batch-size out, or use {others}"
         raise UsageError(text)
-    if batch_size < 1:
-        raise UsageError(f"--batch-size {batch_size}: at least 1")
+    if not 1 <= batch_size <= _LARGEST_BATCH:
+        raise UsageError(f"--batch-size {batch_size}: at least 1, and at most {_LARGEST_BATCH}")
     return batch_size
 
 
@@ -280,7 +280,7 @@ def _check_files(asked: Asked, model: Model) -> None:
         raise UsageError(f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave it out")
 
 
-def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:
+def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: str | None) -> tuple[str, list[str]]:
     """The accelerator, where there is one and something to run on it with."""
     if not gpus:
         return HOST, []

@@ -269,7 +269,11 @@ def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
 
 
 def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
-    """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
+    """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less the second.
+
+    With the `total`, to which the phases add up, where the command that made the record measured it too: a test may be kept from an
+    earlier command.
+    """
     durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
@@ -279,7 +283,14 @@ def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[st
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    seconds = {k: v / 1e9 for k, v in durations_ns.items()} | record["setup_seconds"]
-    if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
-        seconds["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
-    return seconds
+    seconds: dict[str, float] = {k: v / 1e9 for k, v in durations_ns.items()}
+    of_worker = sum(seconds.values())
+    seconds |= record["setup_seconds"]
+    if performance.test_start_ns <= record["started_monotonic_ns"]:
+        return seconds
+    until_measuring = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
+    others = dict(record.get("command_seconds", {}))
+    if total := others.pop("total", None):
+        seconds |= {"around the test": max(0.0, others.pop("performance", of_worker) - of_worker), **others}
+        seconds |= {"other": max(0.0, total - sum(seconds.values())), "total": total}
+    return {**seconds, "until_measuring": until_measuring}

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from compliance import audit as audits
 from harness import locks, reference, result
 from harness import record as records
 from harness.attempt import Attempt, make_job
@@ -93,12 +94,15 @@ def _inputs(request: Request) -> dataset.Inputs:
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     request = attempt.request
     try:
-        score = None
-        outcome = _run_tests(attempt, directory, reporter)
+        score, audit = None, None
+        outcome, record = _run_tests(attempt, directory, reporter)
         rundir.release_reserve(directory)
         if outcome.status == "ok":
+            start_s = time.monotonic()
             score = submission.write(directory, request.rules, request.asked.submitter)
-        cell_result = result.derive(directory, score)
+            audit = audits.audit(directory, record.round, with_result=False)
+            write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
+        cell_result = result.derive(directory, score, audit)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -109,8 +113,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     return cell_result
 
 
-def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
-    """All tests, each only after a good one; the record learns what each told. → the last outcome."""
+def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> tuple[WorkerOutcome, records.Record]:
+    """All tests, each only after a good one; the record learns what each told. → (the last outcome, the record)."""
     request, record = attempt.request, records.make(attempt)
     write_json(directory / "record.json", record)
     if attempt.reference.path:
@@ -119,7 +123,9 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerO
     job = make_job(attempt, directory, PERFORMANCE, None)
     for test in (*TESTS, *_compliance_tests(request, job)):
         job = make_job(attempt, directory, test, calibration)
+        start_s = time.monotonic()
         outcome = _run_test(attempt, job, reporter)
+        seconds = time.monotonic() - start_s
         if outcome.status != "ok":
             rundir.release_reserve(directory)
             write_json(job.log_dir / "outcome.json", outcome)
@@ -128,9 +134,9 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerO
             calibration = outcome.calibration
             _tell_the_rest(request, job, outcome, reporter)
         trace = loadgen_run.compressed_trace(job.log_dir)
-        record = record.after(outcome, trace if test == PERFORMANCE else None)
+        record = record.after(test, seconds, outcome, trace if test == PERFORMANCE else None)
         write_json(directory / "record.json", record)
-    return outcome
+    return outcome, record
 
 
 def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:

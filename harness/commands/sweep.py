@@ -28,7 +28,7 @@ _REPEATS, _MOST = 3, 10
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import estimate, terminal
+    from harness import estimate, plan, terminal
     from harness.execution import rundir
     from harness.sweep import cells, journal, loop
 
@@ -36,10 +36,12 @@ def main(arguments: list[str]) -> int:
     chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
     series = cells.make(chosen.grids, values, twin=repeats.least > 1)
     out = next(s.request.asked.out for s in series if s.request)
-    costs = {s.number: estimate.of(s.request) for s in series if s.request and not s.obstacle}
+    requests = {s.number: s.request for s in series if s.request and not s.obstacle}
+    shortages = {number: why for number, r in requests.items() if (why := plan.memory_shortage(r, r.precision))}
+    costs = {number: estimate.of(request) for number, request in requests.items() if number not in shortages}
     folder = journal.folder(out, chosen.name, series, flags.again)
     sweep = loop.Sweep(folder=folder, series=series, repeats=repeats, costs=costs)
-    summary = _summary(sweep, chosen)
+    summary = _summary(sweep, chosen, shortages)
     if flags.dry_run:
         terminal.document(summary) if flags.json else _show_plan(summary)
         return 0
@@ -102,7 +104,7 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
 def _repeats(flags: Any) -> Repeats:
     from harness.sweep.schedule import Repeats
 
-    least = _REPEATS if flags.repeats is None else flags.repeats
+    least = min(_REPEATS, flags.max_repeats or _REPEATS) if flags.repeats is None else flags.repeats
     most = max(_MOST, least) if flags.max_repeats is None else flags.max_repeats
     if not 1 <= least <= most:
         raise UsageError(f"--repeats {least}: at least 1, and at most --max-repeats ({most})")
@@ -119,14 +121,14 @@ def _repeats(flags: Any) -> Repeats:
     return Repeats(least=max(least, 2), most=max(most, 2), until=percent / 100)
 
 
-def _summary(sweep: Sweep, chosen: Recipe) -> dict[str, Any]:
-    """What is going to be measured and what it takes; nothing is made for it."""
+def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
+    """What is going to be measured and what it takes; nothing is made for it. `shortages`: number of a series → why memory is short."""
     from harness import estimate
     from harness.sweep import journal, schedule
 
     results = journal.read(sweep.folder.name, sweep.series)
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    cost = estimate.together(sweep.costs[series.number] for series, _ in left)
+    cost = estimate.together(sweep.costs[series.number] for series, _ in left if series.number in sweep.costs)
     measurable = [s for s in sweep.series if not s.obstacle]
     return {
         "folder": str(sweep.folder),
@@ -141,7 +143,7 @@ def _summary(sweep: Sweep, chosen: Recipe) -> dict[str, Any]:
         "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
         "memory_bytes": cost.memory_bytes,
         "to_make": sorted(cost.once),
-        "unsupported": {s.label: s.obstacle for s in sweep.series if s.obstacle},
+        "unsupported": {s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))},
         "missing": dict(chosen.missing),
         "notes": list(dict.fromkeys(reason for s in sweep.series if s.request for reason in s.request.reasons)),
     }

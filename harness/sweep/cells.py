@@ -28,7 +28,8 @@ class Series:
         number: its place in sweep.json, from 0.
         words: the flags that name the cell, without those that say where things lie.
         request: None where the flags ask for what cannot be.
-        obstacle: why it cannot be measured here, as far as is known before; empty: it can.
+        obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How much memory is free does not count,
+            because the cells of a sweep must be the same when it goes on.
         twin: whether it is the first cell once more.
     """
 
@@ -77,7 +78,7 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
         request, obstacle = None, ""
         try:
             request = plan.resolve(asked.parse([*words, *places]))
-            obstacle = plan.unsupported(request) or plan.memory_shortage(request, request.precision) or ""
+            obstacle = plan.unsupported(request) or ""
         except UsageError as e:
             obstacle, first_error = str(e), first_error or e
         every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))

@@ -25,7 +25,7 @@ _AGAIN = (Status.ERROR, Status.OOM)
 class Sweep:
     """Attributes:
     folder: below --out; its name is the sweep's id.
-    costs: number of a series → what one measurement takes.
+    costs: number of a series → what one measurement takes; none of those for which there is no memory.
     """
 
     folder: Path
@@ -68,7 +68,7 @@ def _one(
     series, repeat = step
     assert series.request is not None  # else it has an obstacle, and is never next
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(statistics.fmean(walls.get(s.number) or [sweep.costs[s.number].seconds]) for s, _ in left)
+    seconds = sum(statistics.fmean(walls.get(s.number) or [sweep.costs[s.number].seconds]) for s, _ in left if s.number in sweep.costs)
     reporter.say(f"[{len(results) + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
     request, start_ns = replace(series.request, asked=asked), time.monotonic_ns()

@@ -45,7 +45,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     compliance_folders.write(directory, record, rules, scenario, accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
-    (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
+    (scenario / "README.md").write_text(_readme(record), encoding="utf-8", errors="backslashreplace")
     write_json(root / "model_mapping.json", {benchmark["name"]: benchmark["official"]})
     (root / "systems").mkdir()
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
