@@ -1,11 +1,24 @@
 #!/usr/bin/env bash
 # The one entry: makes the core environment on first use, then runs the harness in it.
 set -euo pipefail
-root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
-core=$root/.cache/environments/core
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd -P)
 export PYTHONPATH=$root
 
-if ! cat "$root"/environments/{core,loadgen-v6.1}.txt | cmp -s - "$core/lock.txt"; then
+made() { cat "$root"/environments/{core,loadgen-v6.1}.txt | cmp -s - "$1/lock.txt"; }
+
+core=$root/.cache/environments/core
+if ! made "$core"; then
+    if ! { mkdir -p "$core" && [ -w "$core" ]; } 2>/dev/null; then  # a checkout that cannot be written: what --cache names
+        previous=
+        for word in "$@"; do
+            case $previous$word in
+                --cache=*) core=${word#--cache=}/environments/core ;;
+                --cache\ *) core=$word/environments/core ;;
+            esac
+            previous=
+            if [ "$word" = --cache ]; then previous='--cache '; fi
+        done
+    fi
     for python in python3 python3.13 python3.12 python3.11; do
         if "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then found=1; break; fi
     done
@@ -13,6 +26,6 @@ if ! cat "$root"/environments/{core,loadgen-v6.1}.txt | cmp -s - "$core/lock.txt
         echo "run.sh: Python 3.11, 3.12 or 3.13 is needed (LoadGen has wheels for these) and none was found: install one, or put it on PATH" >&2
         exit 3
     fi
-    "$python" -P -m harness.execution.environments "$core"
+    if ! made "$core"; then "$python" -P -m harness.execution.environments "$core"; fi
 fi
 exec "$core/bin/python" -P -m harness "$@"

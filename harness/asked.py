@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES
+from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -21,6 +22,11 @@ def _name(value: str) -> str:
     if not value or not all(c.isalnum() or c in "-_" for c in value):
         raise UsageError(f"--submitter {value!r}: letters, digits, - and _ only, since it names a folder")
     return value
+
+
+def _interpreter(value: str) -> str:
+    """A path made absolute; a bare name is looked up on PATH later, where it is missed with a sentence."""
+    return str(Path(value).absolute()) if "/" in value else value
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -108,9 +114,9 @@ class Asked:
         "an option of the SUT (see list); may be repeated", read=tuple, default=(), action="append", metavar="NAME=VALUE"
     )
     out: Path = _flag("where run directories go (default: runs/ beside run.sh)", type=Path, metavar="DIR", default=ROOT / "runs")
-    python: Path | None = _flag(
-        "use this interpreter for the SUT, such as a vendor's GPU image; nothing is installed",
-        type=Path,
+    python: str | None = _flag(
+        "use this interpreter for the SUT, such as a vendor's GPU image: a path, or a name on PATH; nothing is installed",
+        read=_interpreter,
         metavar="PATH",
         default=None,
     )
@@ -118,6 +124,8 @@ class Asked:
     cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
     command: str = ""
     """As it was typed: no flag."""
+    sweep: SweepMark | None = None
+    """The measurement of a sweep that this is: no flag."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -147,26 +155,54 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-class _Once(argparse.Action):
-    """A flag that names the cell: given twice, the second would silently win."""
-
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
-        if getattr(namespace, self.dest) is not None:
-            raise UsageError(f"{option} {value}: given twice, and one command measures one cell; give it once")
-        setattr(namespace, self.dest, value)
+LISTS = ("sut", "scenario", "model", "size", "precision", "batch_size")
+"""The flags that may take several values in a sweep: each makes cells of its own."""
 
 
 def add_flags(parser: Parser) -> None:
     """One argument for each field."""
     for each in _flags():
-        arguments: dict[str, Any] = dict(each.metadata["arguments"])
+        arguments: dict[str, Any] = {"required": each.default is MISSING} | each.metadata["arguments"]
         if "choices" in arguments:
             arguments["choices"] = arguments["choices"]()
-        if each.default is MISSING:
-            arguments |= {"action": _Once, "required": True}
+        parser.add_argument(flag(each.name), *each.metadata["former"], dest=each.name, help=_told(each.metadata["help"]), **arguments)
+
+
+def add_list_flags(parser: Parser) -> None:
+    """The same flags for many cells. Values stay as they are typed; those of LISTS may be several with commas between them."""
+    for each in _flags():
+        metavar = "A,B" if each.name in LISTS else each.metadata["arguments"].get("metavar")
         parser.add_argument(
-            f"--{each.name.replace('_', '-')}", *each.metadata["former"], dest=each.name, help=_told(each.metadata["help"]), **arguments
+            flag(each.name),
+            *each.metadata["former"],
+            dest=each.name,
+            action="append" if each.default == () else "store",
+            metavar=metavar,
+            help=_told(each.metadata["help"]),
         )
+
+
+def names() -> tuple[str, ...]:
+    """The fields that are flags."""
+    return tuple(each.name for each in _flags())
+
+
+def flag(name: str) -> str:
+    """How a field is typed: `--batch-size`."""
+    return f"--{name.replace('_', '-')}"
+
+
+def spelt(name: str, value: str) -> str:
+    """A value of one of LISTS as we spell it. Raises UsageError for a name that is unknown."""
+    reader = next(each for each in _flags() if each.name == name).metadata["read"]
+    return str(reader(value)) if reader else value
+
+
+def parse(words: Sequence[str]) -> Asked:
+    """The flags of one cell. Raises UsageError."""
+    parser = Parser(prog="./run.sh", allow_abbrev=False)
+    add_flags(parser)
+    return read(parser.parse_args(words), shlex.join(["./run.sh", *words]))
 
 
 def _told(help: str | Callable[[], str]) -> str:

@@ -69,7 +69,29 @@ class Cell:
     @property
     def name(self) -> str:
         """`mistral-full-generate/Offline/keras3-jax-bfloat16-b32-3f2a91c0`: model first, so that a listing puts rivals together."""
-        return f"{self.model}-{self.size}-{self.task}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-{self.digest}"
+        return f"{self.stem}{self.digest}"
+
+    @property
+    def stem(self) -> str:
+        """Its name before the digest, which is known once weights and inputs are."""
+        return f"{self.model}-{self.size}-{self.task}/{self.scenario}/{self.sut}-{self.precision}-b{self.batch_size}-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepMark:
+    """Which measurement of a sweep an attempt is. An attempt without one was measured by itself.
+
+    Attributes:
+        id: the sweep's folder below `sweeps/`.
+        series: the place of the cell in sweep.json, from 0.
+        repeat: from 1.
+        twin: whether it is the first cell once more, which shows how much two series of one cell differ.
+    """
+
+    id: str
+    series: int
+    repeat: int
+    twin: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,12 +110,15 @@ class Result:
     """Everything derived from one run directory; compliance/schemas/result.json describes it.
 
     Attributes:
+        started: when the attempt began, in ISO 8601 with its offset; empty where nothing was run.
+        versions: of Python, the frameworks, NumPy and LoadGen in the SUT's environment.
+        sweep: of which sweep it is a part; None: of none.
         cause: of `invalid`: `loadgen`, `evidence`, `precision`, `accuracy`, `kept answers`, `speed` or `audit`.
         loadgen: LoadGen's own verdict, which `quick` reports and does not require.
         metrics: name with unit → value, whatever else the logs tell.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
         evidence: one sentence, and what the worker saw after the test.
-        seconds: of each phase, until_measuring among them.
+        seconds: of each phase; `total`, to which they add up; and `until_measuring`.
         peak_host_bytes: of the worker's memory; peak_device_bytes: of what the framework held on the accelerator, None on a CPU.
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
         measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches that hold no sample), passes over the
@@ -104,6 +129,9 @@ class Result:
     """
 
     cell: Cell
+    started: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    sweep: SweepMark | None = None
     mode: str
     round: str
     directory: str
@@ -134,6 +162,7 @@ class Result:
             values = dict(document)
             values |= {"cell": Cell(**values["cell"]), "status": Status(values["status"])}
             values["metric"] = values.get("metric") and Metric(**values["metric"])
+            values["sweep"] = values.get("sweep") and SweepMark(**values["sweep"])
             return cls(**values | {name: tuple(values.get(name, ())) for name in ("levels", "unranked", "warnings")})
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"it is no result of this version of the harness: {e}") from None

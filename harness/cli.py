@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import importlib
 import io
+import os
 import shlex
 import signal
 import sys
 import traceback
-from typing import NoReturn
+from pathlib import Path
+from typing import NoReturn, TextIO
 
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
@@ -20,18 +23,29 @@ def main(arguments: list[str]) -> int:
     """Run the command that `arguments` name. → the exit code."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
         signal.signal(number, _terminate)
+    sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
             stream.reconfigure(errors="backslashreplace")
     if arguments and arguments[0] in FORMER:
         arguments = [FORMER[arguments[0]], *arguments[1:]]
+    if arguments and arguments[0] == "help":
+        arguments = [*arguments[1:2], "--help"]
     command = arguments[0] if arguments and arguments[0] in COMMANDS else "run"
     rest = arguments[1:] if arguments and arguments[0] in COMMANDS else arguments
     try:
+        if arguments == ["--version"]:
+            return _version()
+        if strange := next((a for a in arguments if not _encodable(a)), None):
+            raise UsageError(f"{strange!a}: is not UTF-8: rename what it names")
         if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
             raise UsageError(f"there is no command {arguments[0]!r}{did_you_mean(arguments[0], COMMANDS)}: {', '.join(COMMANDS)}")
         code: int = importlib.import_module(f"harness.commands.{command}").main(rest)  # `list` and --help answer at once, without numpy
+        sys.stdout.flush()
         return code
+    except BrokenPipeError:  # who read our output has gone, as `| head` does; what was measured stays
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         again = shlex.join(["./run.sh", *arguments])
         _error(f"interrupted: what was measured stays; the same command goes on from there: {again}")
@@ -46,6 +60,38 @@ def main(arguments: list[str]) -> int:
         return 3
     except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
         return _fault()
+
+
+def _writable(stream: TextIO | None) -> TextIO:
+    """The stream, or one that leads nowhere: a caller may have closed it, and a shell then opens a file to read in its place."""
+    try:
+        if stream and fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+            return stream
+    except io.UnsupportedOperation:  # no file: a test's
+        return stream or io.StringIO()
+    except OSError:
+        pass
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _version() -> int:
+    import tomllib
+
+    from compliance.rules import CURRENT
+    from harness import terminal
+    from harness.execution.environments import ROOT
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    terminal.line(f"{project['name']} {project['version']}, MLPerf Inference {CURRENT}")
+    return 0
 
 
 def _fault() -> int:

@@ -6,7 +6,7 @@ import argparse
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
@@ -15,8 +15,25 @@ from sut.registry import ALIASES, SUTS
 _SYNONYMS = {"fp32": "float32", "bf16": "bfloat16", "float": "float32"}
 
 
+class _Once(argparse.Action):
+    """A flag that is given twice is refused: else the second would silently win."""
+
+    given = False
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, value: Any, option: str | None = None) -> None:
+        if self.given and option:
+            raise UsageError(f"{option} {value}: given twice; give it once")
+        self.given = True
+        setattr(namespace, self.dest, value)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose mistakes become UsageError, with the command that shows the help."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError with argparse's message."""

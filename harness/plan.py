@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from compliance import rules
 from harness.asked import Asked
+from harness.cell import Cell
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -29,6 +29,7 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 # as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
 # ten times as long for.
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
+_LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
 
@@ -84,6 +85,31 @@ class Request:
     def official(self) -> str:
         """The official benchmark the model is mapped to in this round."""
         return self.model.benchmark[self.rules.round]
+
+    @property
+    def label(self) -> str:
+        """The cell in a few words."""
+        parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
+        return " ".join(parts)
+
+    def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
+        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
+        return Cell(
+            sut=self.asked.sut,
+            model=self.model.name,
+            size=self.size.name,
+            task=self.model.task,
+            scenario=self.asked.scenario,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            device=self.device,
+            seq_len=seq_len or self.asked.seq_len,
+            dataset=dataset,
+            weights=weights,
+            options=dict(self.options),
+            eos=self.eos,
+            variables=self.variables,
+        )
 
     @property
     def eos(self) -> str | None:
@@ -200,8 +226,8 @@ def _batch_size(asked: Asked, size: Size) -> int:
         others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
         text = f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave --batch-size out, or use {others}"
         raise UsageError(text)
-    if batch_size < 1:
-        raise UsageError(f"--batch-size {batch_size}: at least 1")
+    if not 1 <= batch_size <= _LARGEST_BATCH:
+        raise UsageError(f"--batch-size {batch_size}: at least 1, and at most {_LARGEST_BATCH}")
     return batch_size
 
 
@@ -254,7 +280,7 @@ def _check_files(asked: Asked, model: Model) -> None:
         raise UsageError(f"--python {asked.python}: {asked.sut} runs in the harness' own environment; leave it out")
 
 
-def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: Path | None) -> tuple[str, list[str]]:
+def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: str | None) -> tuple[str, list[str]]:
     """The accelerator, where there is one and something to run on it with."""
     if not gpus:
         return HOST, []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from harness.attempt import Attempt
-from harness.cell import Cell
+from harness.cell import Cell, SweepMark
 from harness.execution import machine
 from harness.inputs import limits
 from harness.plan import Request
@@ -30,6 +30,9 @@ class Record:
             Answers are told by the worker.
         least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
+        command_seconds: of the command that measured it: of the worker of each test, under the test's name, of `audit` (the tree is
+            written and audited), and the `total`.
+        sweep: the measurement of a sweep that it is; None: it was measured by itself.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
 
@@ -60,13 +63,21 @@ class Record:
     working_directory: str
     process_id: int
     started: str
+    sweep: SweepMark | None
+    command_seconds: Mapping[str, float] = field(default_factory=dict)
     schema: str = "record-2"
 
-    def after(self, outcome: WorkerOutcome, trace: str | None) -> Record:
+    def after(self, test: str, seconds: float, outcome: WorkerOutcome, trace: str | None) -> Record:
         """With what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
+        seconds_so_far = {**self.command_seconds, test: round(seconds, 3)}
         digests = self.digests if trace is None else {**self.digests, "trace": trace}
         environment = {**self.environment, "versions": dict(outcome.versions)}
-        return replace(self, environment=environment, answers=outcome.answers, digests=digests)
+        return replace(self, environment=environment, answers=outcome.answers, digests=digests, command_seconds=seconds_so_far)
+
+    def ended(self, audit_seconds: float) -> Record:
+        """With what the command took until now."""
+        total = (time.monotonic_ns() - self.started_monotonic_ns) / 1e9
+        return replace(self, command_seconds={**self.command_seconds, "audit": round(audit_seconds, 3), "total": round(total, 3)})
 
 
 def make(attempt: Attempt) -> Record:
@@ -106,6 +117,7 @@ def make(attempt: Attempt) -> Record:
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         started_monotonic_ns=attempt.started_monotonic_ns,
+        sweep=request.asked.sweep,
     )
 
 

@@ -15,12 +15,13 @@ from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
-from harness.cell import Cell, Metric, Result, Status
+from harness.cell import Cell, Metric, Result, Status, SweepMark
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import submission
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
+from sut.registry import packages
 
 _LATENCIES = {
     "mean": "result_mean_latency_ns",
@@ -52,6 +53,8 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
     """
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
     base: dict[str, Any] = {"cell": Cell(**record["cell"]), "mode": record["mode"], "round": record["round"], "directory": str(directory)}
+    base |= {"started": record.get("started", ""), "versions": _versions(record["environment"]["versions"])}
+    base["sweep"] = SweepMark(**record["sweep"]) if record.get("sweep") else None
     outcomes = {test: read_outcome(directory / "raw" / test) for test in _tests(directory, record)}
     for outcome in outcomes.values():
         if outcome is None or outcome.status != "ok":
@@ -73,6 +76,11 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
         except (OSError, ValueError) as e:
             faults[path] = str(e)
     return results, faults
+
+
+def _versions(installed: Mapping[str, str]) -> dict[str, str]:
+    """Of everything installed, what may change a figure."""
+    return {name: installed[name] for name in ("python", *packages(), *submission.STACK) if name in installed}
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
@@ -261,7 +269,11 @@ def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
 
 
 def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
-    """compile (of an eager SUT: first calls): the first batch of each shape less the second."""
+    """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less the second.
+
+    With the `total`, to which the phases add up, where the command that made the record measured it too: a test may be kept from an
+    earlier command.
+    """
     durations_ns = {
         "import": performance.import_ns,
         "load": performance.load_ns,
@@ -271,7 +283,14 @@ def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[st
         "calibration": performance.calibration.get("spent_ns", 0),
         "performance": performance.test_ns,
     }
-    seconds = {k: v / 1e9 for k, v in durations_ns.items()} | record["setup_seconds"]
-    if performance.test_start_ns > record["started_monotonic_ns"]:  # else this test is kept from an earlier command
-        seconds["until_measuring"] = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
-    return seconds
+    seconds: dict[str, float] = {k: v / 1e9 for k, v in durations_ns.items()}
+    of_worker = sum(seconds.values())
+    seconds |= record["setup_seconds"]
+    if performance.test_start_ns <= record["started_monotonic_ns"]:
+        return seconds
+    until_measuring = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
+    others = dict(record.get("command_seconds", {}))
+    if total := others.pop("total", None):
+        seconds |= {"around the test": max(0.0, others.pop("performance", of_worker) - of_worker), **others}
+        seconds |= {"other": max(0.0, total - sum(seconds.values())), "total": total}
+    return {**seconds, "until_measuring": until_measuring}

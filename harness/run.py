@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from compliance import audit as audits
 from harness import locks, reference, result
 from harness import record as records
 from harness.attempt import Attempt, make_job
@@ -32,9 +33,9 @@ _AGAIN = 3
 def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Result:
     """Measure one cell. Raises HarnessError for what the user must mend first; a failing worker becomes the Result's status."""
     if reason := unsupported(request):
-        return _not_measured(request, Status.UNSUPPORTED, reason)
+        return not_measured(request, Status.UNSUPPORTED, reason)
     if shortage := memory_shortage(request, request.precision):
-        return _not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
+        return not_measured(request, Status.SKIPPED, f"preflight: {shortage}")
     for flag, directory in (("--out", request.asked.out), ("--cache", request.asked.cache)):
         rundir.check_writable(flag, directory)
     setup: dict[str, float] = {}
@@ -60,7 +61,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = _cell(request, inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
+    cell = request.cell(inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
     if reference_answers.reason:
         reporter.say(reference_answers.reason)
     attempt = Attempt(
@@ -73,7 +74,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
         setup_seconds=setup,
         started_monotonic_ns=started_monotonic_ns,
     )
-    with rundir.opened(request.asked.out, cell, request.asked.mode) as directory:
+    with rundir.opened(request.asked.out, cell, request.asked.mode, request.asked.sweep) as directory:
         return _measure(attempt, directory, reporter)
 
 
@@ -93,12 +94,15 @@ def _inputs(request: Request) -> dataset.Inputs:
 def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     request = attempt.request
     try:
-        score = None
-        outcome = _run_tests(attempt, directory, reporter)
+        score, audit = None, None
+        outcome, record = _run_tests(attempt, directory, reporter)
         rundir.release_reserve(directory)
         if outcome.status == "ok":
+            start_s = time.monotonic()
             score = submission.write(directory, request.rules, request.asked.submitter)
-        cell_result = result.derive(directory, score)
+            audit = audits.audit(directory, record.round, with_result=False)
+            write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
+        cell_result = result.derive(directory, score, audit)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -109,8 +113,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
     return cell_result
 
 
-def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
-    """All tests, each only after a good one; the record learns what each told. → the last outcome."""
+def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> tuple[WorkerOutcome, records.Record]:
+    """All tests, each only after a good one; the record learns what each told. → (the last outcome, the record)."""
     request, record = attempt.request, records.make(attempt)
     write_json(directory / "record.json", record)
     if attempt.reference.path:
@@ -119,7 +123,9 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerO
     job = make_job(attempt, directory, PERFORMANCE, None)
     for test in (*TESTS, *_compliance_tests(request, job)):
         job = make_job(attempt, directory, test, calibration)
+        start_s = time.monotonic()
         outcome = _run_test(attempt, job, reporter)
+        seconds = time.monotonic() - start_s
         if outcome.status != "ok":
             rundir.release_reserve(directory)
             write_json(job.log_dir / "outcome.json", outcome)
@@ -128,9 +134,9 @@ def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerO
             calibration = outcome.calibration
             _tell_the_rest(request, job, outcome, reporter)
         trace = loadgen_run.compressed_trace(job.log_dir)
-        record = record.after(outcome, trace if test == PERFORMANCE else None)
+        record = record.after(test, seconds, outcome, trace if test == PERFORMANCE else None)
         write_json(directory / "record.json", record)
-    return outcome
+    return outcome, record
 
 
 def _run_test(attempt: Attempt, job: Job, reporter: Reporter) -> WorkerOutcome:
@@ -158,30 +164,20 @@ def _tell_the_rest(request: Request, job: Job, performance: WorkerOutcome, repor
         reporter.say(f"after the accuracy test: {', '.join(names)}, about {duration(seconds)} more")
 
 
-def _not_measured(request: Request, status: Status, reason: str) -> Result:
-    return _without_figures(request, _cell(request), status, reason)
+def not_measured(request: Request, status: Status, reason: str) -> Result:
+    """The result of a cell of which nothing was run."""
+    return _without_figures(request, request.cell(), status, reason)
 
 
 def _without_figures(request: Request, cell: Cell, status: Status, reason: str, directory: str = "") -> Result:
-    return Result(cell=cell, mode=request.asked.mode, round=request.rules.round, directory=directory, status=status, reason=reason)
-
-
-def _cell(request: Request, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
-    return Cell(
-        sut=request.asked.sut,
-        model=request.model.name,
-        size=request.size.name,
-        task=request.model.task,
-        scenario=request.asked.scenario,
-        precision=request.precision,
-        batch_size=request.batch_size,
-        device=request.device,
-        seq_len=seq_len or request.asked.seq_len,
-        dataset=dataset,
-        weights=weights,
-        options=dict(request.options),
-        eos=request.eos,
-        variables=request.variables,
+    return Result(
+        cell=cell,
+        sweep=request.asked.sweep,
+        mode=request.asked.mode,
+        round=request.rules.round,
+        directory=directory,
+        status=status,
+        reason=reason,
     )
 
 

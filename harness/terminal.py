@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
 from compliance.findings.check import Check, Verdict, escape
@@ -28,6 +28,7 @@ _ESTIMATES = {
 _TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction")
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
+_WIDE = 200  # columns, where nobody looks at a terminal
 _ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
 
 
@@ -55,9 +56,9 @@ class Terminal:
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """What the test is going to cost, once it is calibrated."""
-        end = time.strftime("%H:%M:%S", time.localtime(time.time() + plan["seconds"]))
         self.say(
-            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, until {end}; "
+            f"{test}: {plan['samples']:,} samples, {counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, "
+            f"until {until(plan['seconds'])}; "
             f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
         )
 
@@ -198,8 +199,11 @@ def _energy(result: Result) -> str:
 
 
 def _times(seconds: Mapping[str, float]) -> str:
-    first = [f"{seconds['until_measuring']:.1f} s until measuring"] if "until_measuring" in seconds else []
-    return ", ".join([*first, *(f"{name} {s:.1f}" for name, s in seconds.items() if name != "until_measuring" and s >= 0.05)])
+    """The whole, and its parts, which add up to it."""
+    sums = {"total": "{:.1f} s in all", "until_measuring": "{:.1f} s until measuring"}
+    first = [text.format(seconds[name]) for name, text in sums.items() if name in seconds]
+    parts = [f"{name} {s:.1f}" for name, s in seconds.items() if name not in sums and s >= 0.05]
+    return ": ".join(filter(None, [", ".join(first), ", ".join(parts)]))
 
 
 def counted(number: float, noun: str) -> str:
@@ -209,7 +213,20 @@ def counted(number: float, noun: str) -> str:
 
 def duration(seconds: float) -> str:
     """Seconds as a person says them."""
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def until(seconds: float) -> str:
+    """The time of day so many seconds from now, with its date where that is another day."""
+    then = time.localtime(time.time() + seconds)
+    return time.strftime("%H:%M:%S" if then[:3] == time.localtime()[:3] else "%Y-%m-%d %H:%M", then)
+
+
+def line(text: str) -> None:
+    """One line on standard output."""
+    Console(highlight=False, soft_wrap=True).print(Text(text))
 
 
 def checks(results: Iterable[Check], quiet: bool) -> None:
@@ -243,13 +260,25 @@ def advice(check: Check) -> None:
     Console(highlight=False, soft_wrap=True).print(Text(f"{check.name}: {check.fix}"))
 
 
-def table(title: str, columns: Iterable[str], lines: Iterable[Iterable[str]]) -> None:
-    """A table on standard output."""
-    grid = Table(title=title, title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for n, column in enumerate(columns):
-        grid.add_column(column, no_wrap=n == 0, overflow="fold")
-    for line in lines:
-        grid.add_row(*map(Text, line))
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
-    console.print(grid)
+def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
+    """A table on standard output. Where it is too wide for the terminal, the last column goes into lines of its own: no word is broken."""
+    console, rows = Console(highlight=False, soft_wrap=True), [list(row) for row in lines]
+    width = console.width if sys.stdout.isatty() else _WIDE
+    heads = [column.split("\n") for column in columns]
+    widths = [max([len(w) for w in head] + [len(row[n]) for row in rows]) for n, head in enumerate(heads)]
+    narrow = sum(widths) + 2 * len(widths) > width
+    shown = widths[:-1] if narrow else widths
+    console.print(Text(title, style="bold"))
+    for level in range(max(map(len, heads))):
+        words = [head[level] if level < len(head) else "" for head in heads]
+        console.print(Text(_joined(words, shown), style="dim"))
+    for row in rows:
+        console.print(Text(_joined(row, shown)))
+        if narrow and row[-1]:
+            text = textwrap.fill(row[-1], max(width, 40), initial_indent="    ", subsequent_indent="    ", break_long_words=False)
+            console.print(Text(text))
     console.print()
+
+
+def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(f"{word:<{width}}" for word, width in zip(words, widths, strict=False)).rstrip()

@@ -2,10 +2,12 @@
 
 COMMANDS = {
     "run": "measure one cell: ./run.sh --sut keras3-jax --scenario Offline --model mistral",
+    "sweep": "measure many cells in turns, each several times: ./run.sh sweep --sut all --scenario Offline --model bert",
     "list": "the SUTs, models, sizes and scenarios there are",
     "audit": "judge a run or submission directory from its files alone",
     "compliance": "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1",
     "pack": "the trees of --mode submission runs as one: ./run.sh pack runs --out submission",
+    "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",
 }

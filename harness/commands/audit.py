@@ -66,4 +66,4 @@ def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
         flags.html.write_bytes(content.encode(errors="backslashreplace"))
     except OSError as e:
         raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
-    terminal.Terminal(flags.quiet or flags.json).say(f"the page: {flags.html}")
+    terminal.Terminal(flags.quiet).say(f"the page: {flags.html}")

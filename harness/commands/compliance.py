@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     add_common(parser)
     flags = parser.parse_args(arguments)
     names = [known_name(name, rules.load().compliance_tests, "--test") for name in flags.test]
-    reporter = terminal.Terminal(flags.quiet or flags.json)
+    reporter = terminal.Terminal(flags.quiet)
     with reporter.progress:
         results = comply(flags.directory.absolute(), names, flags.cache.absolute(), flags.force, reporter)
     return checks.show(results, flags)
@@ -179,7 +179,7 @@ def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path)
     if name.endswith(_ADOPTED):
         if not recorded_environment.get("python"):
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        environment = environments.adopt(Path(recorded_environment["python"]), name.removesuffix(_ADOPTED), record["round"], device)
+        environment = environments.adopt(str(recorded_environment["python"]), name.removesuffix(_ADOPTED), record["round"], device)
     else:
         if not environments.is_made(cache, name, device, record["round"]):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")

@@ -79,7 +79,7 @@ def show(catalogue: dict[str, Any]) -> None:
     )
     terminal.table(
         "Models",
-        ("name", "family", "task", "size", "parameters", "precision", f"batch {' / '.join(SCENARIOS)}", "what it is"),
+        ("name", "family", "task", "size", "parameters", "precision", "batch\n" + " /\n".join(SCENARIOS), "what it is"),
         (
             [
                 m["name"],

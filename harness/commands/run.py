@@ -31,9 +31,11 @@ def main(arguments: list[str]) -> int:
     request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
         return _dry_run(request, flags.json)
-    reporter = terminal.Terminal(flags.quiet or flags.json)
+    reporter = terminal.Terminal(flags.quiet)
     for reason in request.reasons:
         reporter.say(reason)
+    if not plan.unsupported(request):
+        reporter.say(_cost(request))
     with reporter.progress:
         result = run.run(request, reporter, machine.command_started_monotonic_ns())
     if flags.json:
@@ -57,6 +59,19 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     add_output(parser)
     return parser
+
+
+def _cost(request: Any) -> str:
+    """What the run is going to take, in a sentence."""
+    from harness import estimate, terminal
+
+    cost = estimate.of(request)
+    once = "".join(f", {name} {terminal.duration(seconds)}" for name, (seconds, _) in cost.once.items())
+    disk = cost.disk_bytes + sum(size for _, size in cost.once.values())
+    return (
+        f"about {terminal.duration(cost.all_seconds)} in all{once}; {disk / 1e6:,.0f} MB on disk, "
+        f"{cost.memory_bytes / 1e9:.1f} GB of memory ({cost.basis})"
+    )
 
 
 def _next(result: Any, request: Any) -> str:
@@ -101,7 +116,8 @@ def _dry_run(request: Any, as_json: bool) -> int:
     obstacle = plan.unsupported(request)
     if request.asked.python:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
-    summary = planned(request, prompts, obstacle or plan.memory_shortage(request, request.precision), reference.shortage(request))
+    refused = obstacle or plan.memory_shortage(request, request.precision)
+    summary = planned(request, prompts, refused, reference.shortage(request), None if obstacle else _cost(request))
     if as_json:
         terminal.document(summary)
     else:
@@ -109,7 +125,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     return 0
 
 
-def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None) -> dict[str, Any]:
+def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None, cost: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
     limits = request.limits(request.samples if prompts is None else prompts)
     environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))
@@ -133,6 +149,7 @@ def planned(request: Request, prompts: int | None, obstacle: str | None, no_refe
         + (f", of {request.weights.path}" if request.weights else ""),
         "environments_to_make": ", ".join(missing) or "none",
         "reference": f"{request.spec.reference} in float32; {no_reference or 'made on first use of these inputs'}",
+        "cost": cost,
         "refused": obstacle or "no",
         "out": str(request.asked.out),
         "why": "; ".join(request.reasons),

@@ -6,11 +6,13 @@ environment is finished when its lock.txt stands, a copy of its locks, written l
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,6 +36,9 @@ _INVENTORY = (
     "for d in m.distributions() if d.metadata['Name']}))"
 )
 
+
+# Seconds an interpreter of --python may take to list its packages.
+_PATIENCE_S = 60
 
 # Of a lock, what an interpreter of --python may do without.
 _NOT_NEEDED = {"nvidia-ml-py": "the GPU's energy and clocks are not recorded"}
@@ -82,9 +87,9 @@ def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str]
     return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
 
 
-def adopt(python: Path, name: str, round_: str, device: str = HOST) -> Environment:
+def adopt(python: str, name: str, round_: str, device: str = HOST) -> Environment:
     """A user's own interpreter (a vendor's GPU image): nothing is installed, what it lacks is said."""
-    resolved = shutil.which(str(python))
+    resolved = shutil.which(python)
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
     versions = _inventory(resolved)
@@ -116,7 +121,7 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
             return 0.0
         say(f"making the environment {directory.name} (first use, or its lock changed)")
         start = time.monotonic()
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory)
         if uv is None:
             _run([sys.executable, "-m", "venv", str(directory)], "a virtual environment (on Debian and Ubuntu: apt install python3-venv)")
             uv = [_bootstrap_uv(directory, locks[0])]
@@ -141,6 +146,16 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
         partial.write_bytes(_joined(locks))
         partial.replace(stamp)
         return time.monotonic() - start
+
+
+def _remove(directory: Path) -> None:
+    """An installer that was killed with its parent may write for a moment longer."""
+    for _ in range(50):
+        shutil.rmtree(directory, ignore_errors=True)
+        if not directory.exists():
+            return
+        time.sleep(0.1)
+    raise EnvironmentFailure(f"{directory} cannot be removed, because something still writes there: end it, or give another --cache")
 
 
 def say_on_stderr(text: str) -> None:
@@ -204,18 +219,42 @@ def _joined(locks: list[Path]) -> bytes:
     return b"".join(lock.read_bytes() for lock in locks)
 
 
+def _die_with_parent() -> None:
+    """Linux: an installer whose parent is killed ends too. It would write on into what the next command makes anew."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def _run(command: list[str], what: str) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_die_with_parent)
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
 def _inventory(python: str) -> dict[str, str]:
-    process = subprocess.run([python, "-P", "-c", _INVENTORY], capture_output=True, text=True, check=False)
-    if process.returncode:
-        raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {process.stderr.strip().splitlines()[-1:]}")
-    return dict(json.loads(process.stdout))
+    """Distribution → version. The last line of what the interpreter prints counts: a site's own banner may stand before it."""
+    try:
+        process = subprocess.run(
+            [python, "-P", "-c", _INVENTORY],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_PATIENCE_S,
+            preexec_fn=_die_with_parent,
+        )
+        if not process.returncode:
+            return {str(name): str(version) for name, version in json.loads(process.stdout.strip().splitlines()[-1]).items()}
+        words = " ".join(process.stderr.strip().splitlines()[-1:])
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFailure(f"--python {python} said nothing for {_PATIENCE_S} s: it was ended; give another interpreter") from None
+    except OSError as e:
+        words = e.strerror or str(e)
+    except (ValueError, IndexError, AttributeError):
+        words = f"asked for its packages, it printed {process.stdout[-80:]!r}"
+    raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {words}")
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:
@@ -224,9 +263,22 @@ def _requirements(file: Path) -> list[tuple[str, str]]:
     return [(re.split(r"[\[=]", line)[0].lower(), line.partition("==")[2]) for line in lines if line]
 
 
-if __name__ == "__main__":
+def main(directory: Path) -> int:
+    """Make the core environment. → the exit code of run.sh, which runs this before anything of the harness."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts with &
     try:
-        make(Path(sys.argv[1]), lock_files("core", HOST, CURRENT), None, say_on_stderr)
+        make(directory, lock_files("core", HOST, CURRENT), None, say_on_stderr)
+    except KeyboardInterrupt:
+        say_on_stderr("run.sh: interrupted: the same command makes the environment anew")
+        return 130
     except EnvironmentFailure as e:
-        sys.stderr.write(f"run.sh: {e}\n")
-        sys.exit(e.exit_code)
+        say_on_stderr(f"run.sh: {e}")
+        return e.exit_code
+    except OSError as e:
+        say_on_stderr(f"run.sh: {directory} cannot be made ({e.strerror}: {e.filename}): give --cache DIR, a folder that you may write to")
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

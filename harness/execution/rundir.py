@@ -7,10 +7,10 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness.cell import FINAL, Cell
+from harness.cell import FINAL, Cell, SweepMark
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
 from scenarios.worker.job import Job, WorkerOutcome, read_job
@@ -19,8 +19,10 @@ _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 
 
 @contextmanager
-def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
-    """The directory to measure into: a new one, or the last attempt if it was not finished. Held against a second process.
+def opened(out: Path, cell: Cell, mode: str, sweep: SweepMark | None = None) -> Iterator[Path]:
+    """The directory to measure into: a new one, or an attempt that was not finished. Held against a second process.
+
+    An unfinished attempt of another sweep is left alone, because figures of one repeat must not stand in another.
 
     A reserve file is kept meanwhile and given up at the end, so that a full disk does not swallow the result.
     """
@@ -28,7 +30,7 @@ def opened(out: Path, cell: Cell, mode: str) -> Iterator[Path]:
     parent.mkdir(parents=True, exist_ok=True)
     try:
         with held(parent / ".lock"):
-            directory = _choose(parent, mode)
+            directory = _choose(parent, mode, sweep)
             (directory / "raw").mkdir(parents=True, exist_ok=True)
             try:
                 _keep_reserve(directory / _RESERVE)
@@ -72,11 +74,27 @@ def release_reserve(directory: Path) -> None:
         (directory / _RESERVE).unlink(missing_ok=True)
 
 
-def _choose(parent: Path, mode: str) -> Path:
-    numbers = [int(p.name.removeprefix(f"{mode}-")) for p in parent.glob(f"{mode}-*") if p.name.removeprefix(f"{mode}-").isdigit()]
-    last = max(numbers, default=0)
-    unfinished = last and status(parent / f"{mode}-{last}") not in FINAL
-    return parent / f"{mode}-{last if unfinished else last + 1}"
+def attempts(parent: Path, mode: str) -> list[Path]:
+    """The attempts at a cell in this mode, the first one first. `parent`: the cell's folder."""
+    numbers = (p.name.removeprefix(f"{mode}-") for p in parent.glob(f"{mode}-*"))
+    return [parent / f"{mode}-{n}" for n in sorted(int(n) for n in numbers if n.isdigit())]
+
+
+def _choose(parent: Path, mode: str, sweep: SweepMark | None) -> Path:
+    """Outside of a sweep only the last attempt is gone on with; a sweep finds its own wherever it stands."""
+    there = attempts(parent, mode)
+    candidates = reversed(there) if sweep else there[-1:]
+    unfinished = (path for path in candidates if status(path) not in FINAL and _may_go_on(path, sweep))
+    return next(unfinished, parent / f"{mode}-{int(there[-1].name.rpartition('-')[2]) + 1 if there else 1}")
+
+
+def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
+    """Whether the attempt is that of this measurement, or holds nothing yet."""
+    try:
+        mark = json.loads((directory / "record.json").read_text(encoding="utf-8")).get("sweep")
+    except (OSError, ValueError, AttributeError):
+        return sweep is None or not any((directory / "raw").glob("*"))
+    return bool(mark == (sweep and asdict(sweep)))
 
 
 def status(directory: Path) -> str | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.errors import EnvironmentFailure
 from harness.inputs.models import Model, Size, Tensor
-from harness.inputs.user_weights import INDEX, Folder
+from harness.inputs.user_weights import INDEX, Folder, check_finite
 from harness.locks import held
 
 _FORMAT, _SEED = 2, 20240611
@@ -74,6 +74,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
         if not _linked(path, config, links):
+            check_finite(folder, model)
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
             for name, target in links.items():

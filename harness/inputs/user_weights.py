@@ -22,6 +22,8 @@ from harness.inputs.tokenizer import Tokenizer
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
 _DTYPES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# What the bits of a number that is not finite have in common; looking at them is faster than asking ml_dtypes.
+_EXPONENTS = {"float32": (0x7F800000, "uint32"), "float16": (0x7C00, "uint16"), "bfloat16": (0x7F80, "uint16")}
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _NAMED = 3
 
@@ -55,6 +57,7 @@ def look(path: Path, model: Model) -> Folder:
     make_inputs = families.of(model).weights_inputs
     if make_inputs is None:
         raise UsageError(f"--weights {path}: {model.name} runs with its seeded weights only: leave it out")
+    _check_whole(path)
     config, notes = user_config.read(path, model)
     files, index = _files(path)
     tensors = _tensors(path, files, index)
@@ -92,6 +95,16 @@ def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(sorted({i for i in each if isinstance(i, int) and not isinstance(i, bool) and 0 <= i < config["vocab_size"]}))
 
 
+def _check_whole(path: Path) -> None:
+    """Raises UsageError for a folder of an adapter (LoRA and the like), which changes a model and is none."""
+    adapter = (path / "adapter_config.json").is_file() or any(path.glob("adapter_model.*"))
+    if adapter and not any((path / name).is_file() for name in (SINGLE, INDEX)):
+        raise UsageError(
+            f"--weights {path}: holds an adapter alone (LoRA or the like), which is no whole model; merge it first: "
+            "PeftModel.from_pretrained(model, DIR).merge_and_unload().save_pretrained(NEW), and give NEW"
+        )
+
+
 def _files(path: Path) -> tuple[tuple[str, ...], bool]:
     """The weights' files, and whether an index names them. Where both are there, the single file is read, as Transformers does."""
     if (path / SINGLE).is_file():
@@ -105,8 +118,6 @@ def _files(path: Path) -> tuple[tuple[str, ...], bool]:
         if missing := [s for s in shards if not (path / s).is_file()]:
             raise UsageError(f"--weights {path}: {INDEX} names {len(shards)} files and {_named(missing)} are missing: download them again")
         return tuple(shards), True
-    if (path / "adapter_config.json").is_file():
-        raise UsageError(f"--weights {path}: holds an adapter alone; merge it first: model.merge_and_unload().save_pretrained(NEW)")
     if pickles := sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES):
         raise UsageError(
             f"--weights {path}: {pickles[0]} is a pickle, and pickles run code when opened: convert it where you trust it, with "
@@ -177,6 +188,26 @@ def _compare(
     notes = [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
     notes += [f"{name} equals {model.user_weights.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
     return {today[n][2] for n in shapes}, notes
+
+
+def check_finite(folder: Folder, model: Model) -> None:
+    """Reads all parameters. Raises UsageError that names the first tensor with a value that is no number, or infinite."""
+    import numpy as np
+
+    from sut.weights_files import rows
+
+    parameters = {tensor.name for tensor in model.tensors(folder.size.config)}
+    for name in _tensors(folder.path, folder.files, folder.index):
+        if _today(name, model) not in parameters:
+            continue
+        for part in rows(folder.path, name):
+            exponent, bits = _EXPONENTS[part.dtype.name]
+            faulty = np.count_nonzero((part.view(bits) & exponent) == exponent)
+            if faulty:
+                raise UsageError(
+                    f"--weights {folder.path}: {name} holds {faulty} values that are NaN or infinite, and every answer would be: save the "
+                    "model anew from a checkpoint before it diverged"
+                )
 
 
 def _today(name: str, model: Model) -> str:

@@ -45,7 +45,7 @@ def write(directory: Path, rules: Rules, submitter: str) -> Score:
     compliance_folders.write(directory, record, rules, scenario, accuracy_score)
     shutil.copyfile(directory / "raw" / "performance" / "user.conf", scenario / "user.conf")
     write_json(scenario / "measurements.json", measurements(record))
-    (scenario / "README.md").write_text(_readme(record), encoding="utf-8")
+    (scenario / "README.md").write_text(_readme(record), encoding="utf-8", errors="backslashreplace")
     write_json(root / "model_mapping.json", {benchmark["name"]: benchmark["official"]})
     (root / "systems").mkdir()
     write_json(root / "systems" / f"{system}.json", system_description(record, submitter))
@@ -127,7 +127,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     m, cell = record["machine"], record["cell"]
     gpus = _cards(record)
     versions = record["environment"]["versions"]
-    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *_STACK) if n in versions)
+    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *STACK) if n in versions)
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -170,7 +170,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in fields.items()}
 
 
-_STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
 """What stands in the system's description after the frameworks."""
 
 

@@ -1,7 +1,10 @@
 """The command line as a user meets it: run.sh in a process of its own, exit codes, one sentence for each mistake."""
 
 import json
+import os
+import shlex
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import jsonschema
@@ -11,7 +14,8 @@ from harness.execution.environments import ROOT
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
-    return subprocess.run([ROOT / "run.sh", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+    words = [a if isinstance(a, bytes) else str(a) for a in arguments]
+    return subprocess.run([ROOT / "run.sh", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def mock(out, *arguments, scenario="SingleStream"):
@@ -55,6 +59,16 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--dataset", "."], "is a directory; give one file"),
         ([*MOCK, "--dataset", "prompts.json"], "there is no such file"),
         ([*MOCK, "--sut", "keras3-jax"], "--sut keras3-jax: given twice"),
+        ([*MOCK, "--precision", "float32", "--precision", "tf32"], "--precision tf32: given twice"),
+        ([*MOCK, "--duration", "1", "--load-seconds", "2"], "--load-seconds 2.0: given twice"),
+        ([*MOCK, "--out", "a", "--out", "b"], "--out b: given twice"),
+        (["list", "--cache", "a", "--cache", "a"], "--cache a: given twice"),
+        ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
+        ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
+        (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
+        (["sweep", "--sut", "mock", "--scenario", "Offline"], "a sweep needs --model, or the name of a recipe: keras3-published"),
+        (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
+        (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
         (["audit", "README.md"], "it is a file; an audit takes a directory"),
@@ -77,7 +91,7 @@ def test_an_output_that_cannot_be_written_is_said(tmp_path):
 
 
 def test_a_cell_is_measured_audited_and_told(tmp_path):
-    done = mock(tmp_path, "--json")
+    done = mock(tmp_path, "--json", "--quiet")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     document = json.loads(done.stdout)
@@ -89,6 +103,11 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     assert cell["metric"]["value"] == pytest.approx(1.0, rel=0.5)  # the mock's millisecond
     assert cell["accuracy"]["passed"]
     assert not cell["ranked"]
+    assert (cell["started"][:2], cell["sweep"]) == ("20", None)
+    assert {"python", "numpy"} <= set(cell["versions"]) and "rich" not in cell["versions"]
+    parts = {name: seconds for name, seconds in cell["seconds"].items() if name not in ("total", "until_measuring")}
+    assert sum(parts.values()) == pytest.approx(cell["seconds"]["total"], abs=0.01)
+    assert {"performance", "accuracy", "audit", "around the test", "other"} <= set(parts)
     assert json.loads((tmp_path / cell["directory"] / "result.json").read_text()) == cell
     audited = run_sh("audit", cell["directory"], "--json")
     assert audited.returncode == 0
@@ -167,6 +186,80 @@ def test_a_dry_run_makes_nothing(tmp_path):
     assert done.returncode == 0
     assert "mapped to bert-99" in done.stdout
     assert not (tmp_path / "out").exists() and not (tmp_path / "cache").exists()
+
+
+def test_json_leaves_progress_on_standard_error_and_says_what_the_run_will_cost(tmp_path):
+    done = mock(tmp_path, "--json")
+    assert json.loads(done.stdout)["cells"][0]["status"] == "ok"
+    assert any(line.startswith("about ") and "no earlier run of this cell" in line for line in done.stderr.splitlines())
+    again = mock(tmp_path, "--dry-run", "--json")
+    assert "by 1 earlier run of this cell" in json.loads(again.stdout)["cost"]
+
+
+def test_version_and_help_are_answered():
+    version = run_sh("--version")
+    assert (version.returncode, version.stdout) == (0, "keras-mlperf-harness 0.1.0, MLPerf Inference v6.1\n")
+    assert run_sh("help").stdout == run_sh("--help").stdout != ""
+    assert run_sh("help", "sweep").stdout == run_sh("sweep", "--help").stdout
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", "| true"])
+def test_a_standard_output_that_is_closed_costs_no_traceback(tmp_path, redirection):
+    command = shlex.join([str(ROOT / "run.sh"), *MOCK, "--duration", "0.3", "--out", str(tmp_path)])
+    done = subprocess.run(["bash", "-c", f"{command} {redirection}"], capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr
+    assert json.loads(next(tmp_path.rglob("result.json")).read_text())["status"] == "ok"
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_worked_in(tmp_path):
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    folder.mkdir()
+    done = run_sh(*MOCK, "--duration", "0.3", "--out", tmp_path / "out", cwd=folder)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+def test_a_listing_of_80_columns_breaks_no_word():
+    import pty
+
+    master, terminal = pty.openpty()
+    subprocess.run(["stty", "cols", "80"], stdin=terminal, check=True)
+    process = subprocess.Popen([ROOT / "run.sh", "list"], stdout=terminal, env=os.environ | {"NO_COLOR": "1", "TERM": "dumb"})
+    os.close(terminal)
+    output = b""
+    with suppress(OSError):  # the terminal is closed at its end
+        while part := os.read(master, 65536):
+            output += part
+    process.wait()
+    lines = output.decode().splitlines()
+    assert max(map(len, lines)) <= 80
+    words = set(run_sh("list").stdout.split())
+    assert {word for line in lines for word in line.split()} <= words
+
+
+def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
+    cache = tmp_path / "cache"
+    for name, size in (
+        ("environments/keras3-jax-cpu/lib", 3000),
+        ("environments/core/lib", 7),
+        ("references/a/b", 2000),
+        ("elsewhere/x", 9),
+    ):
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_bytes(bytes(size))
+    (cache / "checkpoints").mkdir()
+    (cache / "checkpoints/own").symlink_to(tmp_path)
+    (cache / "environments/core.lock").touch()
+    look = json.loads(run_sh("clean", "--cache", cache, "--json").stdout)
+    sizes = {Path(entry["path"]).name: entry["bytes"] for entry in look["entries"]}
+    assert (sizes.keys(), sizes["a"], sizes["keras3-jax-cpu"]) == ({"keras3-jax-cpu", "a", "own"}, 2000, 3000)
+    assert sizes["own"] < 1000 and not look["removed"]
+    assert "nothing was removed; --yes removes them" in run_sh("clean", "--cache", cache).stdout
+    assert run_sh("clean", "references", "--cache", cache, "--yes").returncode == 0
+    assert not (cache / "references/a").exists() and (cache / "environments/keras3-jax-cpu/lib").exists()
+    assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
+    left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
+    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x"}
+    assert tmp_path.exists()
 
 
 def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import re
-from pathlib import Path
 
 import pytest
 
@@ -48,7 +47,7 @@ def test_a_device_is_an_entry(tpu, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"--device tpu: no TPU runtime answers on this machine \(./run.sh doctor\); --device cpu runs"):
         request(tmp_path, sut="keras3-jax", device="tpu")
     monkeypatch.setattr(machine, "accelerators", lambda: [machine.Accelerator(name="A", memory_bytes=int(80e9), driver="1")])
-    asked = request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3"))
+    asked = request(tmp_path, sut="keras3-jax", model="mistral", python="python3")
     assert (asked.device, asked.size.name) == ("tpu", "full")
     assert plan.memory_shortage(asked, "float32") is None  # its memory is its own
     tf32 = dataclasses.replace(asked, precision="tf32")

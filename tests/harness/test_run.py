@@ -43,7 +43,7 @@ def test_an_accelerator_without_a_lock_is_left_to_python(tmp_path, monkeypatch):
     asked = request(tmp_path, sut="keras3-jax", model="mistral")
     assert (asked.device, asked.size.name) == ("cpu", "tiny")
     assert any("no lock for cuda yet; --python PATH" in reason for reason in asked.reasons)
-    assert request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3")).device == "cuda"
+    assert request(tmp_path, sut="keras3-jax", model="mistral", python="python3").device == "cuda"
 
 
 def test_the_variables_that_change_figures_are_recorded_and_no_others(monkeypatch):
@@ -157,7 +157,7 @@ def test_the_default_size_is_full_where_an_accelerator_holds_it(tmp_path, monkey
     monkeypatch.setattr(
         plan.machine, "accelerators", lambda: [plan.machine.Accelerator(name="A", memory_bytes=int(b), driver="1") for b in gpus]
     )
-    asked = request(tmp_path, sut="keras3-jax", model="mistral", python=Path("python3"))
+    asked = request(tmp_path, sut="keras3-jax", model="mistral", python="python3")
     assert asked.size.name == size
     assert any(reason.startswith(f"size {size}: ") for reason in asked.reasons)
     assert asked.device == ("cuda" if gpus else "cpu")

@@ -35,13 +35,13 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {"input_ids": text.padded(rows, width, size), "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
     first, *others = text.notes(path, size, rows, reader, own, f", padded to {width}")
+    if any(prompt.max_new_tokens is not None for prompt in prompts):
+        unused = (*unused, f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no tokens")
     return arrays, (first, *unused, *others)
 
 
 def _check(model: Model, size: Size, seq_len: int | None, prompt: text.Prompt, length: int, path: Path) -> None:
     where, most = f"{path}:{prompt.line}", size.config["max_position_embeddings"]
-    if prompt.max_new_tokens is not None:
-        raise UsageError(f"{where}: `max_new_tokens` is for generating models; {model.name} predicts: leave it out")
     if length > most:
         raise UsageError(f"{where}: the prompt has {length} tokens and {model.name} {size.name} takes {most}: shorten it")
     if seq_len is not None and length > seq_len:

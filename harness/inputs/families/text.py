@@ -34,7 +34,7 @@ def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
 
     Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
     """
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         raise UsageError(f"--dataset {path}: JSON Lines end in .jsonl, one object a line; rename or convert the file")
     try:
         raw = path.read_bytes()
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
     except UnicodeDecodeError as e:
         line = raw[: e.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file") from None
-    prompts, notes = _json_lines(path, text) if path.suffix in (".jsonl", ".ndjson") else (_paragraphs(text), ())
+    prompts, notes = _json_lines(path, text) if path.suffix.lower() in (".jsonl", ".ndjson") else (_paragraphs(text), ())
     if not prompts:
         raise UsageError(f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with `prompt` a line (.jsonl)")
     return prompts, notes
@@ -78,12 +78,19 @@ def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
             raise UsageError(f'{where}: not JSON ({e}): each line is an object such as {{"prompt": "…"}}') from None
         if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"]:
             raise UsageError(f"{where}: each line is an object with a non-empty string `prompt`; found {line[:60]!r}")
+        if not _encodable(row["prompt"]):
+            raise UsageError(f"{where}: the prompt holds half of a surrogate pair, which is no character: write it as UTF-8")
         new = row.get("max_new_tokens")
         if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
             raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
         other |= set(row) - {"prompt", "max_new_tokens"}
         prompts.append(Prompt(row["prompt"], number, new))
     return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
+
+
+def _encodable(text: str) -> bool:
+    """JSON can name half of a surrogate pair, of which no UTF-8 can be made."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def count(path: Path) -> int:

@@ -38,7 +38,7 @@ def described(monkeypatch):
         ("processors", {"usable_threads": 1, "threads": 2}, "cpuset"),
         ("swap", {"swap_used_bytes": 1 << 20}, "swapoff"),
         ("clock", {"clock_source": "hpet"}, "clocksource=tsc"),
-        ("other load", {"load_average": [99.0, 1, 1]}, "neighbours"),
+        ("other load", {"load_average": [1.0, 1, 1], "threads": 2, "usable_threads": 2}, "neighbours"),
         ("virtual machine", {"virtualisation": "QEMU"}, "in turns"),
     ],
 )
@@ -63,3 +63,8 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
 def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
     monkeypatch.setattr(doctor.os, "access", lambda *_: False)
     assert by_name(doctor.examine(tmp_path, CURRENT))["cache"].verdict is Verdict.FAIL
+
+
+def test_a_machine_that_is_clearly_busy_fails(described, tmp_path):
+    described.update(load_average=[2.84, 1, 1], threads=2)
+    assert by_name(doctor.examine(tmp_path, CURRENT))["other load"].verdict is Verdict.FAIL

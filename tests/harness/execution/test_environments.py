@@ -2,10 +2,14 @@
 
 import json
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 
+import psutil
 import pytest
 
 from harness.execution import environments
@@ -88,7 +92,7 @@ def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     with pytest.raises(EnvironmentFailure, match=r"lacks .*torch==2\.13\.0.*mlcommons-loadgen==6\.0\.17: install with"):
-        environments.adopt(bare / "bin" / "python", "native-torch", "v6.1")
+        environments.adopt(str(bare / "bin" / "python"), "native-torch", "v6.1")
 
 
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
@@ -96,7 +100,7 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2", "mlcommons-loadgen": "6.0.17"}
     has.write_text(f"#!/bin/sh\necho '{json.dumps(versions)}'\n")
     has.chmod(0o755)
-    found = environments.adopt(has, "native-torch", "v6.1")
+    found = environments.adopt(str(has), "native-torch", "v6.1")
     assert found.python == has
     assert found.notes == ("torch 2.11.0, where the lock has 2.13.0",)
 
@@ -107,7 +111,7 @@ def test_a_gpu_image_needs_what_the_lock_for_cuda_names_but_nvml(tmp_path, name,
     packages = ("torch", "keras", "keras-hub", "safetensors", "ml-dtypes", "numpy", "mlcommons-loadgen")
     has.write_text(f"#!/bin/sh\necho '{json.dumps(dict.fromkeys(packages, '1') | tensorflow)}'\n")
     has.chmod(0o755)
-    found = environments.adopt(has, name, "v6.1", "cuda")
+    found = environments.adopt(str(has), name, "v6.1", "cuda")
     assert "nvidia-ml-py is missing: the GPU's energy and clocks are not recorded" in found.notes
 
 
@@ -118,6 +122,118 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
     assert environments._sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
+
+
+def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(tmp_path, locks, uv):
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nmkdir -p {tmp_path}/env/thing/bin\nexec sleep 60\n")
+    slow.chmod(0o755)
+    program = (
+        "from pathlib import Path; from harness.execution import environments as e;"
+        f"e.make(Path({str(tmp_path / 'env/thing')!r}), [Path({str(locks[0])!r})], [{str(slow)!r}], print)"
+    )
+    harness = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
+    harness.kill()
+    harness.wait()
+    installer = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not psutil.pid_exists(installer) or psutil.Process(installer).status() == psutil.STATUS_ZOMBIE)
+    assert make(tmp_path, locks, uv) > 0
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def fake_python(tmp_path, script):
+    path = tmp_path / "fake-python"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+INVENTORY = json.dumps(dict.fromkeys(("torch", "transformers", "safetensors", "numpy", "mlcommons-loadgen"), "1"))
+
+
+def test_an_interpreter_may_print_a_banner_of_its_own(tmp_path):
+    has = fake_python(tmp_path, f"echo 'Welcome to the cluster {{'\necho '{INVENTORY}'")
+    assert environments.adopt(str(has), "native-torch", "v6.1").python == has
+
+
+def test_an_interpreter_is_looked_up_on_the_path(tmp_path, monkeypatch):
+    has = fake_python(tmp_path, f"echo '{INVENTORY}'")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert environments.adopt("fake-python", "native-torch", "v6.1").python == has
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo hello", "it printed 'hello"),
+        ("exit 0", "it printed ''"),
+        ("echo '[1]'", "it printed '\\[1\\]"),
+        ("echo no such option -P >&2; exit 2", "no such option -P"),
+    ],
+)
+def test_an_interpreter_that_is_none_is_said_without_a_traceback(tmp_path, script, words):
+    with pytest.raises(EnvironmentFailure, match=words):
+        environments.adopt(str(fake_python(tmp_path, script)), "native-torch", "v6.1")
+
+
+def test_an_interpreter_that_hangs_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(environments, "_PATIENCE_S", 0.5)
+    with pytest.raises(EnvironmentFailure, match=r"said nothing for 0\.5 s"):
+        environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch", "v6.1")
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the source whose .cache cannot be written."""
+    copy = tmp_path / "checkout"
+    copy.mkdir()
+    for name in ("harness", "sut", "scenarios", "compliance", "environments"):
+        (copy / name).symlink_to(ROOT / name)
+    shutil.copy2(ROOT / "run.sh", copy / "run.sh")
+    (copy / ".cache").write_text("in the way, as on a file system that cannot be written")
+    return copy
+
+
+def test_on_a_checkout_that_cannot_be_written_the_core_environment_is_under_cache(checkout, tmp_path):
+    (tmp_path / "cache/environments").mkdir(parents=True)
+    (tmp_path / "cache/environments/core").symlink_to(ROOT / ".cache/environments/core")
+    for cache in (["--cache", "cache"], ["--cache=cache"]):
+        done = subprocess.run([checkout / "run.sh", "list", "--json", *cache], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout[:1]) == (0, "{"), done.stderr
+
+
+def test_a_core_environment_that_cannot_be_made_costs_exit_code_3_and_one_line(checkout):
+    done = subprocess.run([checkout / "run.sh", "list"], capture_output=True, text=True, check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
+    assert "give --cache DIR" in done.stderr
+
+
+def test_run_sh_may_be_a_link(tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/bench").symlink_to(ROOT / "run.sh")
+    (tmp_path / "bench").symlink_to("bin/bench")
+    done = subprocess.run([tmp_path / "bench", "--version"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path):
+    slow = fake_python(tmp_path, "sleep 60")
+    program = (
+        "import sys; from pathlib import Path; from harness.execution import environments as e;"
+        f"sys.executable = {str(slow)!r}; sys.exit(e.main(Path({str(tmp_path / 'env/core')!r})))"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert "making the environment core" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+        assert "interrupted" in process.stderr.read()
 
 
 def test_no_lock_for_a_device_names_the_way_out():

@@ -64,6 +64,7 @@ def test_json_lines_come_back_as_they_were_written(tmp_path_factory, prompts, co
         ('{"prompt": "x", "max_new_tokens": 0}', "whole number from 1 on"),
         ('{"prompt": "x", "max_new_tokens": "9"}', "whole number from 1 on"),
         ('{"prompt": "x", "max_new_tokens": true}', "whole number from 1 on"),
+        ('{"prompt": "a \\ud800 b"}', "half of a surrogate pair"),
     ],
 )
 def test_a_bad_row_is_named_by_file_and_line(tmp_path, bad, words):
@@ -84,6 +85,26 @@ def test_an_empty_file_is_no_data_set(tmp_path):
     (tmp_path / "empty").write_text("\n \n")
     with pytest.raises(UsageError, match="no prompt in it"):
         text.read(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["ROWS.JSONL", "rows.Jsonl", "rows.NDJSON"])
+def test_json_lines_are_known_by_their_ending_in_any_case(tmp_path, name):
+    (tmp_path / name).write_text('{"prompt": "one"}\n{"prompt": "two"}\n')
+    assert [p.text for p in text.read(tmp_path / name)[0]] == ["one", "two"]
+
+
+def test_a_whole_surrogate_pair_is_a_character(tmp_path):
+    (tmp_path / "rows.jsonl").write_text('{"prompt": "\\ud83d\\ude00"}\n')
+    assert text.read(tmp_path / "rows.jsonl")[0][0].text == "\U0001f600"
+
+
+@pytest.mark.parametrize("name", ["bert", "mistral"])
+def test_one_file_of_prompts_serves_all_text_models(tmp_path, name):
+    path, model = tmp_path / "rows.jsonl", models.load(name)
+    path.write_text('{"prompt": "one", "max_new_tokens": 3}\n{"prompt": "two"}\n')
+    found = dataset.prepare(model, model.sizes["tiny"], 64, path, tmp_path)
+    assert found.count == 2
+    assert any("max_new_tokens of rows.jsonl is ignored: bert predicts" in note for note in found.notes) == (name == "bert")
 
 
 def test_fields_that_are_not_used_are_told(tmp_path):

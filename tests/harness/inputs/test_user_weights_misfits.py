@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.inputs import user_weights
+from harness.inputs import checkpoint, user_weights
 from tests.support.tokens import bpe
 from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
 
@@ -35,6 +36,12 @@ def cut(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-100])
 
 
+def adapter(folder: Path, *names: str) -> None:
+    """What PEFT's save_pretrained writes: no config.json."""
+    only_these(folder, *names)
+    (folder / "config.json").unlink()
+
+
 Q = "model.layers.0.self_attn.q_proj.weight"
 MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", shutil.rmtree, "there is no such directory .names of the Hub are not downloaded.; give a folder with config.json"),
@@ -48,7 +55,9 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", lambda f: only_these(f, "epoch=3.ckpt"), "epoch=3.ckpt is a pickle"),
     ("bert", lambda f: only_these(f), "neither model.safetensors nor .*index.json is in it: download the weights too"),
     ("mistral", lambda f: only_these(f, "consolidated.safetensors"), r"is in it \(consolidated.safetensors is not read"),
-    ("mistral", lambda f: only_these(f, "adapter_config.json", "adapter_model.safetensors"), "an adapter alone; merge it first"),
+    ("mistral", lambda f: only_these(f, "adapter_config.json", "adapter_model.safetensors"), "an adapter alone .*; merge it first"),
+    ("mistral", lambda f: adapter(f, "adapter_config.json", "adapter_model.safetensors"), "LoRA or the like.* merge it first"),
+    ("mistral", lambda f: only_these(f, "adapter_model.safetensors"), "LoRA or the like.* merge it first"),
     ("mistral", lambda f: (shard(f), (f / "model-00002-of-00002.safetensors").unlink()), "names 2 files and model-00002.* are missing"),
     ("mistral", lambda f: index(f, lambda m: m.update({Q: "../elsewhere.safetensors"})), r"outside the folder \(\.\./elsewhere"),
     ("mistral", lambda f: index(f, lambda m: m.pop(Q)), f"its files do not agree on where {Q} is"),
@@ -105,3 +114,23 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
         user_weights.look(folder, MODELS[name])
     assert str(told.value).startswith(f"--weights {folder}")
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, tmp_path, dtype, value):  # noqa: F811
+    def spoil(each: dict[str, Any]) -> None:
+        for name, values in each.items():
+            each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+        each[Q][3, 5] = value
+
+    model, folder = MODELS["mistral"], made("mistral")
+    tensors(folder, spoil)
+    with pytest.raises(UsageError, match=f"{Q} holds 1 values that are NaN or infinite"):
+        checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
+
+
+def test_the_largest_finite_weights_are_taken(made, tmp_path):  # noqa: F811
+    model, folder = MODELS["mistral"], made("mistral")
+    tensors(folder, lambda each: each.update({Q: np.full_like(each[Q], np.finfo(np.float32).max)}))
+    assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache").path.is_dir()

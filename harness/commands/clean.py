@@ -1,0 +1,72 @@
+"""`./run.sh clean`: what the cache holds, in sizes; with --yes it is removed. Run directories are never touched."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness import locks, terminal
+from harness.flags import Parser, add_common, known_name
+
+_KINDS = {
+    "environments": "made again from their locks, over the network",
+    "checkpoints": "seeded weights, drawn again; of your own weights, links alone",
+    "inputs": "made again in seconds",
+    "references": "computed again by the reference's framework",
+}
+"""Folder of the cache → what its removal costs."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    parser = Parser(
+        prog="./run.sh clean",
+        description="The sizes of what the cache holds. Run directories are never touched, and neither is the harness' own environment.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"{', '.join(_KINDS)}; default: all")
+    parser.add_argument("--yes", action="store_true", help="remove them")
+    add_common(parser)
+    flags = parser.parse_args(arguments)
+    kinds = list(dict.fromkeys(known_name(kind, _KINDS, "clean") for kind in flags.kinds)) or list(_KINDS)
+    if flags.yes:  # no cell may be measured meanwhile
+        with locks.machine(terminal.Terminal(flags.quiet).say):
+            return _clean(flags.cache.absolute(), kinds, flags.json, remove=True)
+    return _clean(flags.cache.absolute(), kinds, flags.json, remove=False)
+
+
+def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
+    entries = [(kind, path, _bytes(path)) for kind in kinds for path in _entries(cache / kind)]
+    for _, path, _ in entries if remove else ():
+        _remove(path)
+    total = sum(size for _, _, size in entries)
+    if as_json:
+        documents = [{"kind": kind, "path": str(path), "bytes": size} for kind, path, size in entries]
+        terminal.document({"entries": documents, "bytes": total, "removed": remove})
+        return 0
+    rows = ([kind, path.name, f"{size / 1e6:,.1f} MB", _KINDS[kind]] for kind, path, size in sorted(entries, key=lambda e: -e[2]))
+    terminal.table(f"Cache {cache}", ("kind", "name", "size", "what its removal costs"), rows)
+    advice = "removed" if remove else "nothing was removed; --yes removes them"
+    terminal.line(f"{total / 1e9:.2f} GB: {advice}")
+    return 0
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """Everything but locks, which others may wait at, and the environment that runs this."""
+    for path in sorted(folder.glob("*")):
+        if path.suffix != ".lock" and path.name != "core":
+            yield path
+
+
+def _bytes(path: Path) -> int:
+    """Of links the link alone: what a link names is not in the cache."""
+    files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
+    return sum(file.lstat().st_size for file in files if file.is_symlink() or file.is_file())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()

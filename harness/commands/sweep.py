@@ -1,0 +1,215 @@
+"""`./run.sh sweep`: many cells, each several times, in turns. The same command goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import asked
+from harness.errors import UsageError
+from harness.flags import Parser, add_output
+
+if TYPE_CHECKING:
+    from harness.cell import Result
+    from harness.sweep.cells import Series
+    from harness.sweep.loop import Sweep
+    from harness.sweep.recipe import Recipe
+    from harness.sweep.schedule import Repeats
+
+_EPILOG = """\
+--sut, --model, --scenario, --size, --precision and --batch-size take lists: A,B. `all` stands for every SUT (but the mock), model or
+scenario. Flags beside a recipe replace what the recipe says of them."""
+_REPEATS, _MOST = 3, 10
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    flags = _parser().parse_args(arguments)
+    from harness import estimate, plan, terminal
+    from harness.execution import rundir
+    from harness.sweep import cells, journal, loop
+
+    values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
+    chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
+    series = cells.make(chosen.grids, values, twin=repeats.least > 1)
+    out = next(s.request.asked.out for s in series if s.request)
+    requests = {s.number: s.request for s in series if s.request and not s.obstacle}
+    shortages = {number: why for number, r in requests.items() if (why := plan.memory_shortage(r, r.precision))}
+    costs = {number: estimate.of(request) for number, request in requests.items() if number not in shortages}
+    folder = journal.folder(out, chosen.name, series, flags.again)
+    sweep = loop.Sweep(folder=folder, series=series, repeats=repeats, costs=costs)
+    summary = _summary(sweep, chosen, shortages)
+    if flags.dry_run:
+        terminal.document(summary) if flags.json else _show_plan(summary)
+        return 0
+    reporter = terminal.Terminal(flags.quiet)
+    for line in _announcement(summary):
+        reporter.say(line)
+    rundir.check_writable("--out", out)
+    folder.mkdir(parents=True, exist_ok=True)
+    journal.write_plan(folder, shlex.join(["./run.sh", "sweep", *arguments]), series, chosen.missing)
+    with reporter.progress:
+        results = loop.measure(sweep, reporter, flags.fail_fast)
+    if flags.json:
+        refused = [{"command": s.command, "reason": s.obstacle} for s in series if s.obstacle]
+        terminal.document({"cells": [terminal.result_as_json(result) for _, result in sorted(results.items())], "refused": refused})
+    else:
+        columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
+        terminal.table(f"Sweep {folder.name}", columns, _rows(series, results))
+    return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="./run.sh sweep",
+        usage="./run.sh sweep --sut A,B|all --scenario … --model … [flags]\n       ./run.sh sweep RECIPE [flags]",
+        description="Measure many cells, each several times, in turns (A B C A B C). The same command goes on after an interruption.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recipe", nargs="?", help="a TOML file that names cells, or the name of one in harness/recipes/")
+    asked.add_list_flags(parser)
+    parser.add_argument("--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})")
+    parser.add_argument("--until", metavar="P%", help="add repeats until each ratio is known to ± P %%")
+    parser.add_argument("--max-repeats", type=int, metavar="N", help=f"with --until: at most so many (default {_MOST})")
+    parser.add_argument("--fail-fast", action="store_true", help="end at the first cell that fails")
+    parser.add_argument("--again", action="store_true", help="start the sweep anew, though there is one of these cells")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be measured and what it costs, and do nothing")
+    add_output(parser)
+    return parser
+
+
+def _texts(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
+    """The recipe with what the flags replace in it, or one of the flags alone."""
+    from dataclasses import replace
+
+    from harness.sweep import recipe
+
+    if name:
+        chosen = recipe.read(name)
+        return replace(chosen, grids=tuple({**grid, **values} for grid in chosen.grids))
+    if lacking := [asked.flag(key) for key in ("sut", "scenario", "model") if key not in values]:
+        raise UsageError(f"a sweep needs {', '.join(lacking)}, or the name of a recipe: {', '.join(recipe.names())}")
+    return recipe.Recipe(name="sweep", grids=(values,), missing={})
+
+
+def _repeats(flags: Any) -> Repeats:
+    from harness.sweep.schedule import Repeats
+
+    least = min(_REPEATS, flags.max_repeats or _REPEATS) if flags.repeats is None else flags.repeats
+    most = max(_MOST, least) if flags.max_repeats is None else flags.max_repeats
+    if not 1 <= least <= most:
+        raise UsageError(f"--repeats {least}: at least 1, and at most --max-repeats ({most})")
+    if flags.until is None:
+        if flags.max_repeats is not None:
+            raise UsageError(f"--max-repeats {most}: is for --until; --repeats alone says how often")
+        return Repeats(least=least, most=least)
+    try:
+        percent = float(flags.until.removesuffix("%"))
+    except ValueError:
+        percent = 0.0
+    if not flags.until.endswith("%") or not 0 < percent < 100:
+        raise UsageError(f"--until {flags.until}: a percentage above 0 and below 100, such as 2%")
+    return Repeats(least=max(least, 2), most=max(most, 2), until=percent / 100)
+
+
+def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
+    """What is going to be measured and what it takes; nothing is made for it. `shortages`: number of a series → why memory is short."""
+    from harness import estimate
+    from harness.sweep import journal, schedule
+
+    results = journal.read(sweep.folder.name, sweep.series)
+    left = schedule.steps(sweep.series, results, sweep.repeats)
+    cost = estimate.together(sweep.costs[series.number] for series, _ in left if series.number in sweep.costs)
+    measurable = [s for s in sweep.series if not s.obstacle]
+    return {
+        "folder": str(sweep.folder),
+        "cells": [s.label for s in measurable if not s.twin],
+        "twin": next((s.label for s in measurable if s.twin), None),
+        "repeats": sweep.repeats.least,
+        "until": sweep.repeats.until,
+        "measurements": len(left) + len(results),
+        "finished": len(results),
+        "seconds": round(cost.all_seconds),
+        "basis": cost.basis,
+        "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
+        "memory_bytes": cost.memory_bytes,
+        "to_make": sorted(cost.once),
+        "unsupported": {s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))},
+        "missing": dict(chosen.missing),
+        "notes": list(dict.fromkeys(reason for s in sweep.series if s.request for reason in s.request.reasons)),
+    }
+
+
+def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The summary in sentences."""
+    import psutil
+
+    from harness import terminal
+    from scenarios.worker.preflight import available_memory_bytes
+
+    twin = f" and {summary['twin']}, whose ratio to the first cell is this machine's own noise" if summary["twin"] else ""
+    yield f"{len(summary['cells'])} cells{twin}; {summary['measurements']} measurements, {summary['finished']} of them there already"
+    seconds = summary["seconds"]
+    yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
+    where = next(p for p in (Path(summary["folder"]), *Path(summary["folder"]).parents) if p.exists())
+    memory = available_memory_bytes() or psutil.virtual_memory().available
+    yield (
+        f"about {summary['disk_bytes'] / 1e9:.2f} GB on disk, {psutil.disk_usage(str(where)).free / 1e9:.0f} GB are free; "
+        f"about {summary['memory_bytes'] / 1e9:.2f} GB of memory, {memory / 1e9:.0f} GB are available"
+    )
+    if summary["to_make"]:
+        yield f"to be made first: {', '.join(summary['to_make'])}"
+    for name, reason in summary["unsupported"].items():
+        yield f"not measured: {name}: {reason}"
+    for name, reason in summary["missing"].items():
+        yield f"not there: {name}: {reason}"
+    yield from summary["notes"]
+    yield f"the sweep is {terminal.near(summary['folder'])}; the same command goes on after an interruption"
+
+
+def _show_plan(summary: Mapping[str, Any]) -> None:
+    from harness import terminal
+
+    terminal.table("Sweep (nothing was made)", ("cell",), ([name] for name in [*summary["cells"], *filter(None, [summary["twin"]])]))
+    for line in _announcement(summary):
+        terminal.line(line)
+
+
+def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
+    """A row for each cell: how it ended, its median, and how many times as fast as the first of its rivals it is."""
+    import statistics
+
+    from harness.sweep import schedule
+
+    for one in series:
+        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
+        figures = schedule.figures(one.number, results)
+        metric = next((result.metric for result in own if result.metric), None)
+        median = statistics.median(result.metric.value for result in own if result.metric) if metric else None
+        ratio = schedule.ratio_to_first(one, series, results)
+        first = next((s for s in series if s.contest == one.contest and schedule.figures(s.number, results)), None)
+        faulty = next((result for result in own if result.status != "ok"), None)
+        reason = faulty.reason if faulty else "" if own else one.obstacle
+        yield [
+            one.label,
+            str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
+            f"{len(figures)}",
+            f"{median:,.4g} {metric.unit}{_spread(list(figures.values()))}" if metric and median is not None else "",
+            f"{ratio.value:.3f} ± {ratio.half_width:.1%}" if ratio and first is not one else "",
+            reason,
+        ]
+
+
+def _spread(figures: Sequence[float]) -> str:
+    from harness.sweep.interval import half_width
+
+    return f" ± {half_width(figures):.1%}" if len(figures) > 1 else ""

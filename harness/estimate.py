@@ -1,0 +1,173 @@
+"""What a run is going to cost, before anything is made: by earlier runs of the cell where there are some, else by a rule."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from harness.cell import Result, Status
+from harness.execution import rundir
+from harness.execution.environments import is_made
+from harness.plan import Request
+from scenarios.table import SCENARIOS
+from sut.devices import DEVICES
+from sut.registry import spec_of
+
+RULE = "no earlier run of this cell: by its size and how fast this machine multiplies"
+# Seconds and bytes of an environment that is made, and of one worker's start with a framework. Roughly what they took on two cores.
+_ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
+_CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
+_COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
+_EFFICIENCY = 0.3  # of the machine's own rate, that a model's many small products reach
+_PARAMETERS_A_SECOND = 50e6  # drawn and written
+_LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
+_SETUP = ("waiting", "inputs", "checkpoint", "reference")
+_SUMS = ("until_measuring", "total")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one measurement takes.
+
+    Attributes:
+        seconds: without what is made once.
+        disk_bytes: of its run directory.
+        memory_bytes: of its worker at most.
+        basis: where these come from, in words.
+        once: what is made for it once, such as `environment keras3-jax` → (seconds, bytes on disk).
+    """
+
+    seconds: float
+    disk_bytes: int
+    memory_bytes: int
+    basis: str
+    once: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+
+    @property
+    def all_seconds(self) -> float:
+        """With everything that is made once."""
+        return self.seconds + sum(seconds for seconds, _ in self.once.values())
+
+
+def of(request: Request) -> Cost:
+    """The cost of one measurement of a cell. Reads files below --out and --cache; makes none."""
+    earlier = [result for result in earlier_results(request) if result.status is Status.OK and "total" in result.seconds]
+    if not earlier:
+        return _by_rule(request)
+    directories = [Path(result.directory) for result in earlier]
+    count = f"{len(earlier)} earlier run{'s' * (len(earlier) > 1)} of this cell below {request.asked.out}"
+    return Cost(
+        seconds=statistics.median(_seconds_again(request, result) for result in earlier),
+        disk_bytes=max(map(_bytes_below, directories)),
+        memory_bytes=max(result.peak_host_bytes for result in earlier),
+        basis=f"by {count}",
+        once=dict(_environments(request)),
+    )
+
+
+def earlier_results(request: Request) -> Iterator[Result]:
+    """The readable results of the cell in this mode below --out, whatever its inputs and weights."""
+    for folder in sorted(request.asked.out.glob(f"{request.cell().stem}*")):
+        for attempt in rundir.attempts(folder, request.asked.mode):
+            try:
+                result = Result.from_json(json.loads((attempt / "result.json").read_text(encoding="utf-8")))
+            except (OSError, ValueError):
+                continue
+            if result.cell.device == request.device:
+                yield result
+
+
+def _seconds_again(request: Request, result: Result) -> float:
+    """What the run took, without what is made once, and with the duration that is asked for now."""
+    kept = {k: s for k, s in result.seconds.items() if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")}
+    if request.asked.mode == "quick":
+        kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
+    return sum(kept.values())
+
+
+def _bytes_below(directory: Path) -> int:
+    return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+
+
+def _by_rule(request: Request) -> Cost:
+    """Two workers start, load, compile and answer; one of them for as long as the test is to last."""
+    start_s, start_bytes = _start(request.spec.environment)
+    weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
+    sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
+    limits = request.limits(request.samples)
+    performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
+    if not SCENARIOS[request.asked.scenario].one_sample_a_query:
+        performance_s = max(performance_s, 3 * request.batch_size * sample_s)
+    worker_s = start_s + weights / 200e6 + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) + 2 * request.batch_size * sample_s
+    answers_s = max(request.samples, request.batch_size) * sample_s
+    return Cost(
+        seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
+        disk_bytes=_LOGS[request.asked.mode],
+        memory_bytes=int(start_bytes + 1.5 * weights),
+        basis=RULE,
+        once=dict(_made_once(request, weights, answers_s)),
+    )
+
+
+def _start(environment: str) -> tuple[float, int]:
+    return _CORE_START if environment == "core" else _FRAMEWORK_START
+
+
+def _made_once(request: Request, weights: int, answers_s: float) -> Iterator[tuple[str, tuple[float, int]]]:
+    yield from _environments(request)
+    if weights and not request.weights and not _any(request.asked.cache / "checkpoints", f"{request.benchmark}-*"):
+        yield f"weights of {request.benchmark}", (request.size.parameters / _PARAMETERS_A_SECOND, weights)
+    if request.asked.dataset or request.weights or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz"):
+        start_s, _ = _start(spec_of(request.spec.reference).environment)
+        yield f"reference of {request.benchmark}", (start_s + answers_s, 1_000_000)
+
+
+def _environments(request: Request) -> Iterator[tuple[str, tuple[float, int]]]:
+    """Those of the SUT and its reference that are not there yet."""
+    for name in dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment)):
+        if name != "core" and not request.asked.python and not is_made(request.asked.cache, name, request.device, request.rules.round):
+            yield f"environment {name}", _ENVIRONMENT[DEVICES[request.device].accelerator]
+
+
+def _any(folder: Path, pattern: str) -> bool:
+    return any(folder.glob(pattern))
+
+
+def _sample_seconds(request: Request) -> float:
+    """Of one sample in a batch. On an accelerator nobody can tell from here, and a sample takes next to nothing beside the rest."""
+    if DEVICES[request.device].accelerator or not request.spec.reads_weights:
+        return 1e-3
+    inputs = request.size.inputs
+    tokens = inputs.get("sequence_length") or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
+    return 2 * request.size.parameters * tokens / (_EFFICIENCY * flops_per_second())
+
+
+@cache
+def flops_per_second() -> float:
+    """How fast this machine multiplies float32 matrices, in floating-point operations a second: the best of three products."""
+    import numpy as np
+
+    matrix, best_s = np.ones((1024, 1024), np.float32), float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        matrix @ matrix
+        best_s = min(best_s, time.perf_counter() - start)
+    return 2 * 1024**3 / best_s
+
+
+def together(costs: Iterable[Cost]) -> Cost:
+    """All of them, one after the other: seconds and disk add up, what is made once counts once, and memory is the largest."""
+    costs = list(costs)
+    once = {name: value for cost in costs for name, value in cost.once.items()}
+    return Cost(
+        seconds=sum(cost.seconds for cost in costs),
+        disk_bytes=sum(cost.disk_bytes for cost in costs),
+        memory_bytes=max((cost.memory_bytes for cost in costs), default=0),
+        basis="; ".join(dict.fromkeys(cost.basis for cost in costs)),
+        once=once,
+    )

@@ -1,0 +1,117 @@
+"""Lists of flag values → the cells of a sweep, each with its request or the reason why it cannot be measured."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+
+from harness import asked, plan
+from harness.errors import UsageError
+from harness.flags import model_names
+from harness.plan import Request
+from harness.sweep.recipe import Values
+from scenarios.table import SCENARIOS
+from sut.registry import SUTS
+
+# Rivals stand beside each other, so that they are measured one right after the other.
+_ORDER = ("model", "size", "scenario", "batch_size", "precision", "sut")
+_WHERE = ("out", "cache")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """One cell of a sweep, measured again and again.
+
+    Attributes:
+        number: its place in sweep.json, from 0.
+        words: the flags that name the cell, without those that say where things lie.
+        request: None where the flags ask for what cannot be.
+        obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How much memory is free does not count,
+            because the cells of a sweep must be the same when it goes on.
+        twin: whether it is the first cell once more.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    request: Request | None
+    obstacle: str
+    twin: bool = False
+
+    @property
+    def command(self) -> str:
+        """What measures this cell by itself."""
+        return shlex.join(["./run.sh", *self.words])
+
+    @property
+    def label(self) -> str:
+        """The cell in a few words."""
+        if self.request is None:
+            return " ".join(self.words).replace("--", "")
+        return self.request.label + (" (twin)" if self.twin else "")
+
+    @property
+    def contest(self) -> tuple[object, ...]:
+        """Series of one contest differ in the SUT and its options alone, so that the ratio of their figures says which is faster."""
+        r = self.request
+        if r is None:
+            return ()
+        asked = replace(r.asked, sut="", sut_option=(), command="", precision=None, batch_size=None)
+        return asked, r.size.name, r.precision, r.batch_size, r.device
+
+
+def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
+    """Every cell once, in the order in which a round measures them.
+
+    Args:
+        where: `--out` and `--cache`, which all cells share.
+        twin: whether the first cell that can be measured is followed by its twin.
+
+    Raises UsageError for an unknown name, and where no cell at all can be asked for.
+    """
+    cells = dict.fromkeys(words for grid in grids for words in _expand(grid))
+    places = [word for name in _WHERE for value in where.get(name, []) for word in (asked.flag(name), value)]
+    every: list[Series] = []
+    first_error: UsageError | None = None
+    for words in cells:
+        request, obstacle = None, ""
+        try:
+            request = plan.resolve(asked.parse([*words, *places]))
+            obstacle = plan.unsupported(request) or ""
+        except UsageError as e:
+            obstacle, first_error = str(e), first_error or e
+        every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))
+        if twin and request and not obstacle:
+            every.append(Series(number=len(every), words=words, request=request, obstacle="", twin=True))
+            twin = False
+    if first_error and all(series.request is None for series in every):
+        raise first_error
+    return every
+
+
+def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
+    """The flags of each cell: lists are multiplied, everything else is the same in all."""
+    lists = {name: _each(name, grid[name]) for name in _ORDER if name in grid}
+    rest = [
+        word for name, values in grid.items() if name not in (*lists, *_WHERE) for value in values for word in (asked.flag(name), value)
+    ]
+    for values in product(*lists.values()):
+        cell = dict(zip(lists, values, strict=True))
+        scenario = SCENARIOS.get(cell.get("scenario", ""))
+        if scenario and scenario.one_sample_a_query:
+            cell.pop("batch_size", None)
+        yield (*(word for name in asked.LISTS if name in cell for word in (asked.flag(name), cell[name])), *rest)
+
+
+def _each(name: str, texts: list[str]) -> list[str]:
+    """The values of one list, as we spell them; `all`: every one there is. The mock is no answer to "which is fastest?"."""
+    every = {
+        "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],
+        "model": model_names(),
+        "scenario": list(SCENARIOS),
+    }
+    values = [value.strip() for text in texts for value in text.split(",")]
+    if values == ["all"] and name in every:
+        return every[name]
+    return list(dict.fromkeys(asked.spelt(name, value) for value in values))

@@ -1,0 +1,84 @@
+"""What of a sweep is there already. The run directories are the journal: no other file says what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness import estimate
+from harness.cell import Result, SweepMark
+from harness.plan import Request
+from harness.sweep.cells import Series
+from scenarios.worker.job import write_json
+
+_FOLDER, _PLAN = "sweeps", "sweep.json"
+
+
+def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
+    """The sweep's folder below `out`, which is its id: the last one of these cells, or with `again` a new one. Nothing is made.
+
+    Cells are the same where their flags, environment variables, prompts and files of weights are.
+    """
+    cells = json.dumps([[each.words, each.twin, _brought(each.request)] for each in series])
+    stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
+    numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
+    last = max((int(n) for n in numbers if n.isdigit()), default=0)
+    return out / _FOLDER / f"{stem}-{last + 1 if again or not last else last}"
+
+
+def _brought(request: Request | None) -> list[object]:
+    """What the user brings beside the flags: variables, the digest of the prompts, and names, sizes and dates of the weights' files."""
+    if request is None:
+        return []
+    dataset, weights = request.asked.dataset, request.weights
+    files = [weights.path / name for name in ("config.json", *weights.files)] if weights else []
+    stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return [sorted(request.variables.items()), dataset and hashlib.sha256(dataset.read_bytes()).hexdigest(), stats]
+
+
+def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]) -> None:
+    """Write sweep.json once: the cells in their order, each with the command that measures it, and what is not there."""
+    path = folder / _PLAN
+    if path.exists():
+        return
+    write_json(
+        path,
+        {
+            "schema": "sweep-1",
+            "id": folder.name,
+            "command": command,
+            "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "cells": [
+                {
+                    "number": each.number,
+                    "label": each.label,
+                    "command": each.command,
+                    "twin": each.twin,
+                    "obstacle": each.obstacle or None,
+                }
+                for each in series
+            ],
+            "missing": dict(missing),
+        },
+    )
+
+
+def read(sweep_id: str, series: Sequence[Series]) -> dict[tuple[int, int], Result]:
+    """(number of the series, repeat) → the finished attempt that carries this sweep's mark."""
+    results: dict[tuple[int, int], Result] = {}
+    for each in series:
+        if each.request is None:
+            continue
+        for result in estimate.earlier_results(each.request):
+            mark = result.sweep
+            if mark and (mark.id, mark.series) == (sweep_id, each.number):
+                results[mark.series, mark.repeat] = result
+    return results
+
+
+def mark(sweep_id: str, series: Series, repeat: int) -> SweepMark:
+    """What the attempt carries in its record."""
+    return SweepMark(id=sweep_id, series=series.number, repeat=repeat, twin=series.twin)

@@ -1,0 +1,95 @@
+"""Measure what is left of a sweep, one cell at a time, by the same code as a single run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness import locks, run
+from harness.cell import Result, Status
+from harness.errors import EnvironmentFailure, HarnessError
+from harness.estimate import Cost
+from harness.sweep import journal, schedule
+from harness.sweep.cells import Series
+from harness.sweep.schedule import Repeats
+from harness.terminal import Terminal, duration, speed, until
+
+FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
+_AGAIN = (Status.ERROR, Status.OOM)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Attributes:
+    folder: below --out; its name is the sweep's id.
+    costs: number of a series → what one measurement takes; none of those for which there is no memory.
+    """
+
+    folder: Path
+    series: Sequence[Series]
+    repeats: Repeats
+    costs: Mapping[int, Cost]
+
+
+def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int, int], Result]:
+    """→ the results of all measurements, those of earlier commands among them. Failed ones of earlier commands are tried again, at the end.
+
+    Raises EnvironmentFailure where another process measures this sweep.
+    """
+    try:
+        with locks.held(sweep.folder / ".lock"):
+            results = journal.read(sweep.folder.name, sweep.series)
+            retry = [key for key, result in results.items() if result.status in _AGAIN]
+            walls: dict[int, list[float]] = {}
+            for again in ([], retry):
+                for key in again:
+                    results.pop(key)
+                while step := schedule.next_step(sweep.series, results, sweep.repeats):
+                    result = _one(sweep, step, results, reporter, walls)
+                    if fail_fast and result.status in FAILED:
+                        reporter.say("--fail-fast: the sweep ends here; the same command goes on")
+                        return results
+            return results
+    except locks.Taken:
+        raise EnvironmentFailure(f"another process measures the sweep {sweep.folder}: wait for it, or start another with --again") from None
+
+
+def _one(
+    sweep: Sweep,
+    step: tuple[Series, int],
+    results: dict[tuple[int, int], Result],
+    reporter: Terminal,
+    walls: dict[int, list[float]],
+) -> Result:
+    """Measure one repeat of a cell, put its result into `results`, and say what came of it."""
+    series, repeat = step
+    assert series.request is not None  # else it has an obstacle, and is never next
+    left = schedule.steps(sweep.series, results, sweep.repeats)
+    seconds = sum(statistics.fmean(walls.get(s.number) or [sweep.costs[s.number].seconds]) for s, _ in left if s.number in sweep.costs)
+    reporter.say(f"[{len(results) + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
+    asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
+    request, start_ns = replace(series.request, asked=asked), time.monotonic_ns()
+    try:
+        result = run.run(request, reporter, start_ns)
+    except HarnessError as e:
+        result = run.not_measured(request, Status.ERROR, str(e))
+    walls.setdefault(series.number, []).append((time.monotonic_ns() - start_ns) / 1e9)
+    results[series.number, repeat] = result
+    reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
+    return result
+
+
+def _left(seconds: float) -> str:
+    return f"about {duration(seconds)} left, until {until(seconds)}"
+
+
+def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result) -> str:
+    if result.status is not Status.OK or not result.metric:
+        return f"{result.status}: {result.reason}"
+    ratio = schedule.ratio_to_first(one, series, results)
+    first = next(s for s in series if s.contest == one.contest and schedule.figures(s.number, results))
+    compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio and first is not one else ""
+    return f"{result.status}: {speed(result)}{compared}"

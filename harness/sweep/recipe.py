@@ -1,0 +1,92 @@
+"""A recipe: a TOML file that names the cells of a sweep. Unknown keys and names are refused with one sentence."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import asked
+from harness.errors import UsageError
+from harness.flags import did_you_mean
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+_TOP = ("summary", "source", "defaults", "cells", "missing")
+# Where things lie on this machine is no business of a recipe.
+_FLAGS = tuple(name for name in asked.names() if name not in ("out", "cache", "submitter", "python"))
+_MISSING = ("what", "why")
+
+Values = Mapping[str, list[str]]
+"""Name of a flag, as a field of `Asked` → its values, as they would be typed. Several: each makes cells of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Attributes:
+    name: the file's, without its ending.
+    grids: groups of cells.
+    missing: what the recipe's source has and this harness has not → why.
+    """
+
+    name: str
+    grids: tuple[Values, ...]
+    missing: Mapping[str, str]
+
+
+def names() -> list[str]:
+    """The recipes that come with the harness."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def read(name: str) -> Recipe:
+    """The recipe of this name, or in the file of this path. Raises UsageError."""
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        raise UsageError(f"recipe {name}: there is none{did_you_mean(name, names())}; there are {', '.join(names())}, or give a .toml file")
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as e:
+        raise UsageError(f"recipe {path}: no TOML file that can be read ({e})") from None
+    _check_keys(path, "", document, _TOP)
+    defaults = _values(path, "[defaults]", document.get("defaults", {}))
+    tables = list(_tables(path, document, "cells"))
+    if not tables:
+        raise UsageError(f"recipe {path}: it has no [[cells]]: at least one names `sut`, `model` and `scenario`")
+    missing = {}
+    for where, table in _tables(path, document, "missing"):
+        _check_keys(path, where, table, _MISSING)
+        if set(table) != set(_MISSING):
+            raise UsageError(f"recipe {path}: {where} needs `what` and `why`")
+        missing[str(table["what"])] = str(table["why"])
+    return Recipe(name=path.stem, grids=tuple({**defaults, **_values(path, where, table)} for where, table in tables), missing=missing)
+
+
+def _tables(path: Path, document: Mapping[str, Any], key: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    tables = document.get(key, [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"recipe {path}: {key} is written as [[{key}]]")
+    yield from ((f"[[{key}]] number {n}", table) for n, table in enumerate(tables, 1))
+
+
+def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
+    if not isinstance(table, dict):
+        raise UsageError(f"recipe {path}: {where} is a table of flags")
+    _check_keys(path, where, table, tuple(name.replace("_", "-") for name in _FLAGS))
+    values = {}
+    for key, value in table.items():
+        name, each = key.replace("-", "_"), value if isinstance(value, list) else [value]
+        if not each or any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in each):
+            raise UsageError(f"recipe {path}: {where}: {key} is a text, a number or a list of these")
+        if len(each) > 1 and name not in (*asked.LISTS, "sut_option"):
+            raise UsageError(f"recipe {path}: {where}: {key} takes one value; lists are for {', '.join(asked.LISTS)}")
+        values[name] = [str(v) for v in each]
+    return values
+
+
+def _check_keys(path: Path, where: str, table: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            place = f"{where}: " if where else ""
+            raise UsageError(f"recipe {path}: {place}{key} is unknown{did_you_mean(key, known)}; there are {', '.join(known)}")

@@ -1,0 +1,110 @@
+"""Flags and recipes → cells: what is multiplied, left out, refused and named."""
+
+import pytest
+
+from harness.errors import UsageError
+from harness.sweep import cells, journal, recipe
+from sut.registry import SUTS
+from tests.conftest import CACHE
+
+WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
+GRID = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "size": ["tiny"]}
+
+
+def make(*grids, twin=False):
+    return cells.make([GRID | grid for grid in grids], WHERE, twin)
+
+
+def labels(series):
+    return [each.label for each in series]
+
+
+def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
+    series = make({"sut": ["mock,native-torch"], "batch_size": ["1,8"]})
+    assert labels(series) == [
+        "mock bert tiny Offline batch 1 float32",
+        "native-torch-compile bert tiny Offline batch 1 float32",
+        "mock bert tiny Offline batch 8 float32",
+        "native-torch-compile bert tiny Offline batch 8 float32",
+    ]
+    assert series[0].contest == series[1].contest != series[2].contest
+
+
+def test_all_is_every_framework_and_not_the_mock():
+    suts = [each.request.asked.sut for each in make({"sut": ["all"]})]
+    assert suts == [name for name in SUTS if name != "mock"]
+
+
+def test_batch_sizes_leave_one_sample_scenarios_alone():
+    series = make({"scenario": ["offline,singlestream"], "batch_size": ["2,4"]})
+    assert [(s.request.asked.scenario, s.request.batch_size) for s in series] == [("Offline", 2), ("Offline", 4), ("SingleStream", 1)]
+
+
+def test_the_first_cell_that_can_be_measured_has_a_twin():
+    series = make({"precision": ["bfloat16,float32"]}, twin=True)
+    assert [(s.twin, bool(s.obstacle)) for s in series] == [(False, True), (False, False), (True, False)]
+    assert "mock computes in float32" in series[0].obstacle
+
+
+def test_what_no_cell_can_be_is_refused_as_a_whole():
+    with pytest.raises(UsageError, match="--duration nan: more than 0"):
+        make({"duration": ["nan"]})
+    with pytest.raises(UsageError, match="did you mean bert"):
+        make({"model": ["brt"]})
+
+
+def test_the_same_cells_have_one_folder_whatever_the_repeats(tmp_path):
+    first, twin, other = (make({"batch_size": [b]}, twin=t) for b, t in (("2", False), ("2", True), ("4", False)))
+    names = {journal.folder(tmp_path, "sweep", each, again=False).name for each in (first, twin, other)}
+    assert len(names) == 3
+    made = journal.folder(tmp_path, "sweep", first, again=False)
+    made.mkdir(parents=True)
+    assert journal.folder(tmp_path, "sweep", first, again=False) == made
+    assert journal.folder(tmp_path, "sweep", first, again=True).name == made.name[:-1] + "2"
+
+
+@pytest.mark.parametrize("name", recipe.names())
+def test_the_recipes_that_come_along_are_valid(name):
+    chosen = recipe.read(name)
+    assert all(each.request for each in cells.make(chosen.grids, WHERE, twin=False))
+
+
+def test_the_published_table_is_there_as_far_as_models_and_suts_are():
+    series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
+    rows = {(s.request.model.name, s.request.batch_size) for s in series}
+    assert rows == {("bert", 256), ("gemma", 32), ("gemma", 1), ("mistral", 32), ("mistral", 1)}
+    assert len(series) == 5 * len(rows)
+    assert all(s.request.size.name == "full" for s in series)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[cells]]\nsuts = 'mock'", "[[cells]] number 1: suts is unknown (did you mean sut?)"),
+        ("cell = 1", "cell is unknown (did you mean cells?)"),
+        ("[defaults]\nsut = 'mock'", "it has no [[cells]]"),
+        ("[[cells]]\nsut = true", "sut is a text, a number or a list"),
+        ("[[cells]]\nduration = [1, 2]", "duration takes one value"),
+        ("[[cells]]\nout = 'there'", "out is unknown"),
+        ("[cells]\nsut = 'mock'", "cells is written as [[cells]]"),
+        ("[[cells]]\nsut = 'mock'\n[[missing]]\nwhat = 'sam'", "needs `what` and `why`"),
+        ("cells = ", "no TOML file that can be read"),
+    ],
+)
+def test_a_mistake_in_a_recipe_is_named(tmp_path, text, words):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        recipe.read(str(path))
+    assert words in str(caught.value)
+
+
+def test_flags_are_written_in_a_recipe_as_they_are_typed(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        '[defaults]\nmodel = "bert"\n[[cells]]\nsut = "mock"\nscenario = "Offline"\nbatch-size = [2, 4]\nsut-option = ["latency-ms=2"]'
+    )
+    series = cells.make(recipe.read(str(path)).grids, WHERE, twin=False)
+    assert [s.request.batch_size for s in series] == [2, 4]
+    assert series[0].request.options == {"latency-ms": 2.0}
+    assert series[0].command == "./run.sh --sut mock --scenario Offline --model bert --batch-size 2 --sut-option latency-ms=2"

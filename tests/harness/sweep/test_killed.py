@@ -1,0 +1,62 @@
+"""A sweep that is killed again and again: nothing is lost, nothing is measured twice, nothing half written is taken for a result."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+from dataclasses import asdict
+
+from harness import result
+from harness.execution.environments import ROOT
+
+SWEEP = ["--sut", "mock", "--model", "bert,mistral", "--scenario", "Offline", "--duration", "0.3", "--repeats", "3"]
+SERIES, REPEATS = 3, 3  # two models, and the twin of the first
+KILLS = 10
+
+
+def start(out):
+    command = [ROOT / "run.sh", "sweep", *SWEEP, "--out", out]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(out):
+    """(series, repeat) → the bytes of result.json and the time of LoadGen's log, of every attempt that has a result."""
+    marks = {}
+    for path in out.rglob("result.json"):
+        mark = json.loads(path.read_text())["sweep"]
+        key = (mark["series"], mark["repeat"])
+        assert key not in marks, f"{key} was measured twice"
+        marks[key] = (path.read_bytes(), (path.parent / "raw/performance/mlperf_log_detail.txt").stat().st_mtime_ns)
+    return marks
+
+
+def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
+    chance = random.Random(20261122)
+    before, kills = {}, 0
+    while kills < KILLS:
+        process = start(tmp_path)
+        try:
+            _, error = process.communicate(timeout=chance.uniform(1.0, 5.0))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)  # run.sh became the harness by exec
+            process.communicate()
+            kills += 1
+        else:
+            assert process.returncode == 0, error
+            break  # it was done before it could be killed so often
+        now = finished(tmp_path)
+        assert before.items() <= now.items(), "a finished attempt is gone, or was measured anew"
+        before = now
+    last = start(tmp_path)
+    output, error = last.communicate(timeout=300)
+    assert last.returncode == 0, error
+    now = finished(tmp_path)
+    assert before.items() <= now.items()
+    assert set(now) == {(series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)}
+    assert kills >= KILLS // 2
+    assert len(list(tmp_path.glob("sweeps/*/sweep.json"))) == 1
+    for path in tmp_path.rglob("quick-*"):
+        derived = json.loads(json.dumps(asdict(result.derive(path))))
+        assert derived == json.loads((path / "result.json").read_text())
+        assert derived["status"] == "ok"

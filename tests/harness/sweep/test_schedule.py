@@ -1,0 +1,106 @@
+"""Which measurement is next, on made-up figures: nothing is run."""
+
+import math
+
+import pytest
+
+from harness.cell import Metric, Result, Status
+from harness.sweep import cells, schedule
+from harness.sweep.interval import half_width
+from harness.sweep.schedule import Repeats
+from tests.conftest import CACHE
+
+WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
+
+
+def make(twin=False, **values):
+    grid = {"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"]} | {k: v.split(",") for k, v in values.items()}
+    return cells.make([grid], WHERE, twin)
+
+
+def ended(series, value=100.0, status=Status.OK):
+    metric = Metric("samples_per_second", value, "samples/s", True) if status is Status.OK else None
+    return Result(cell=series.request.cell(), mode="quick", round="v6.1", directory="", status=status, metric=metric)
+
+
+def play(series, repeats, figure, limit=100):
+    """The steps in their order, each ending as `figure(series, repeat)` says."""
+    results, order = {}, []
+    while step := schedule.next_step(series, results, repeats):
+        one, repeat = step
+        order.append((one.number, repeat))
+        results[one.number, repeat] = figure(one, repeat)
+        assert len(order) < limit
+    return order, results
+
+
+def test_cells_are_measured_in_turns():
+    series = make(batch_size="1,2,4")
+    order, _ = play(series, Repeats(least=2, most=2), lambda one, repeat: ended(one))
+    assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
+
+
+@pytest.mark.parametrize("status", [Status.OOM, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED])
+def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(status):
+    series = make(batch_size="1,2")
+    order, _ = play(series, Repeats(least=3, most=3), lambda one, _: ended(one, status=status if one.number == 0 else Status.OK))
+    assert order == [(0, 1), (1, 1), (1, 2), (1, 3)]
+
+
+def test_an_invalid_cell_is_repeated_because_the_next_one_may_be_good():
+    order, _ = play(make(), Repeats(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID))
+    assert order == [(0, 1), (0, 2)]
+
+
+def test_what_is_left_is_the_same_whenever_it_is_asked_again():
+    series, repeats = make(batch_size="1,2"), Repeats(least=3, most=3)
+    order, results = play(series, repeats, lambda one, repeat: ended(one))
+    for done in range(len(order)):
+        there = {key: results[key] for key in order[:done]}
+        assert [(s.number, r) for s, r in schedule.steps(series, there, repeats)] == order[done:]
+
+
+def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
+    series = make(twin=True)
+    noise = (100, 104, 101, 99, 100, 100, 100, 100, 100, 100)
+
+    def figure(one, repeat):
+        return ended(one, noise[repeat - 1] if one.twin else 100)
+
+    order, results = play(series, Repeats(least=2, most=10, until=0.02), figure)
+    last = order[-1][1]
+    assert 2 < last < 10
+    assert schedule.ratio_to_first(series[1], series, results).half_width < 0.02
+    earlier = {key: result for key, result in results.items() if key[1] < last}
+    assert schedule.ratio_to_first(series[1], series, earlier).half_width >= 0.02
+    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))  # the first is repeated beside it
+
+
+def test_there_is_a_limit_to_added_repeats():
+    order, _ = play(
+        make(twin=True), Repeats(least=2, most=4, until=0.001), lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
+    )
+    assert max(repeat for _, repeat in order) == 4
+
+
+def test_where_less_is_faster_the_ratio_is_turned_over():
+    series = make(twin=True, scenario="SingleStream")
+    results = {}
+    for one, milliseconds in zip(series, (10.0, 5.0), strict=True):
+        result = ended(one)
+        object.__setattr__(result, "metric", Metric("latency_p90", milliseconds, "ms", False))
+        results[one.number, 1] = result
+    assert schedule.ratio_to_first(series[1], series, results).value == pytest.approx(2.0)
+
+
+def test_drift_that_hits_both_alike_leaves_the_ratio_alone():
+    series = make(twin=True)
+    results = {(s.number, r): ended(s, (100 + 10 * r) * (1 + s.number)) for s in series for r in (1, 2, 3)}
+    ratio = schedule.ratio_to_first(series[1], series, results)
+    assert (ratio.value, ratio.half_width) == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-12))
+
+
+def test_the_interval_is_students():
+    # 1, 2, 3: mean 2, deviation 1, and the 97.5 % quantile of t with two degrees of freedom is 4.30265.
+    assert half_width([1, 2, 3]) == pytest.approx(4.30265 / math.sqrt(3) / 2, rel=1e-5)
+    assert half_width([7.0]) == math.inf

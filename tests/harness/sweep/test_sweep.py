@@ -1,0 +1,157 @@
+"""A sweep of the mock, from the command line: rows of every kind, exit codes, interruptions, and what is measured again."""
+
+import json
+
+import jsonschema
+import pytest
+
+from harness import cli
+from harness.execution import loadgen_run, process
+from harness.execution.environments import ROOT
+from tests.conftest import CACHE
+
+FAST = ["--duration", "0.2", "--cache", str(CACHE)]
+MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", *FAST]
+
+pytestmark = pytest.mark.usefixtures("made_environment")
+
+
+@pytest.fixture
+def sweep(tmp_path, capsys):
+    """Arguments → (exit code, the JSON document or None, what was said)."""
+
+    def run(*arguments):
+        code = cli.main(["sweep", *map(str, arguments), "--out", str(tmp_path / "runs")])
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out) if captured.out.startswith("{") else None, captured.err
+
+    run.out = tmp_path / "runs"
+    return run
+
+
+@pytest.fixture
+def tests_run(monkeypatch):
+    """The LoadGen tests that really ran."""
+    ran, original = [], process.run
+
+    def run(job, *rest):
+        ran.append(job.test)
+        return original(job, *rest)
+
+    monkeypatch.setattr(loadgen_run.process, "run", run)
+    return ran
+
+
+def write(path, *suts_options, extra=""):
+    cells = "".join(f'[[cells]]\nsut-option = ["{option}"]\n' for option in suts_options)
+    path.write_text(f'[defaults]\nsut = "mock"\nmodel = "bert"\nscenario = "Offline"\nbatch-size = 2\nduration = 0.2\n{cells}{extra}')
+    return path
+
+
+def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(sweep, tmp_path):
+    unsupported = '[[cells]]\nprecision = "bfloat16"\n[[missing]]\nwhat = "sam"\nwhy = "not yet"\n'
+    recipe = write(tmp_path / "mine.toml", "raise-at=30", "wrong=swap-rows", "latency-ms=1", extra=unsupported)
+    code, document, said = sweep(recipe, "--cache", CACHE, "--repeats", 2, "--json")
+    assert code == 1
+    assert [(c["status"], c["sweep"]["series"], c["sweep"]["repeat"]) for c in document["cells"]] == [
+        ("error", 0, 1),  # its twin too
+        ("error", 1, 1),
+        ("invalid", 2, 1),
+        ("invalid", 2, 2),
+        ("ok", 3, 1),
+        ("ok", 3, 2),
+    ]
+    assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [True]
+    assert "not there: sam: not yet" in said
+    schema = json.loads((ROOT / "compliance/schemas/result.json").read_text())
+    jsonschema.validate(document, schema)
+
+
+def test_unsupported_cells_alone_cost_no_exit_code(sweep, tmp_path):
+    recipe = write(tmp_path / "mine.toml", "latency-ms=1", extra='[[cells]]\nprecision = "bfloat16"\n')
+    assert sweep(recipe, "--cache", CACHE, "--repeats", 1)[0] == 0
+
+
+def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_last(sweep, tmp_path, tests_run):
+    recipe = write(tmp_path / "mine.toml", "raise-at=30", "latency-ms=1")
+    code, document, _ = sweep(recipe, "--cache", CACHE, "--repeats", 1, "--fail-fast", "--json")
+    assert (code, [c["status"] for c in document["cells"]]) == (1, ["error"])
+    _, document, _ = sweep(recipe, "--cache", CACHE, "--repeats", 1, "--json")
+    assert [c["status"] for c in document["cells"]] == ["error", "ok"]
+    assert tests_run == ["performance"] + ["performance", "accuracy"] + ["performance"]
+    assert len(list(sweep.out.rglob("quick-*"))) == 2  # in its old place
+
+
+def test_a_finished_sweep_measures_nothing_and_more_repeats_are_added_to_it(sweep, tests_run):
+    assert sweep(*MOCK, "--repeats", 2)[0] == 0
+    assert len(tests_run) == 8  # the cell and its twin, twice
+    _, document, said = sweep(*MOCK, "--repeats", 2, "--json")
+    assert (len(tests_run), len(document["cells"])) == (8, 4)
+    assert "4 measurements, 4 of them there already" in said
+    sweep(*MOCK, "--repeats", 3)
+    assert len(tests_run) == 12
+    sweep(*MOCK, "--repeats", 2, "--again")
+    assert len(tests_run) == 20
+    assert len(list(sweep.out.glob("sweeps/*/sweep.json"))) == 2
+
+
+def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests_run):
+    assert cli.main([*MOCK, "--out", str(sweep.out)]) == 0
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    assert len(tests_run) == 4
+    marks = [json.loads(path.read_text())["sweep"] for path in sorted(sweep.out.rglob("result.json"))]
+    assert [mark and (mark["series"], mark["repeat"], mark["twin"]) for mark in marks] == [None, (0, 1, False)]
+    assert all(json.loads((p.parent / "record.json").read_text())["sweep"] in marks for p in sweep.out.rglob("result.json"))
+
+
+def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finished(sweep, tests_run, monkeypatch):
+    original = loadgen_run.run
+
+    def interrupt(job, *rest):
+        if job.test == "accuracy":
+            raise KeyboardInterrupt
+        return original(job, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loadgen_run, "run", interrupt)
+        code, _, said = sweep(*MOCK, "--repeats", 1)
+    assert (code, "the same command goes on from there" in said) == (130, True)
+    cli.main([*MOCK, "--out", str(sweep.out)])  # somebody else's run does not take the sweep's attempt over
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    assert tests_run == ["performance"] + ["performance", "accuracy"] + ["accuracy"]
+
+
+def test_progress_names_cell_repeat_and_what_is_left(sweep):
+    _, _, said = sweep(*MOCK, "--repeats", 2)
+    lines = said.splitlines()
+    assert any(line.startswith("[1/4] mock bert tiny Offline batch 4 float32, repeat 1; about ") for line in lines)
+    assert any(line.startswith("    ok: ") and "times as fast as mock bert tiny Offline batch 4 float32" in line for line in lines)
+    assert "by its size and how fast this machine multiplies" in said
+    _, _, again = sweep(*MOCK, "--repeats", 3)
+    assert "by 4 earlier runs of this cell" in again
+    assert sweep(*MOCK, "--repeats", 3, "--quiet")[2] == ""
+
+
+def test_two_commands_do_not_measure_one_sweep_at_a_time(sweep):
+    from harness import locks
+
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    folder = next(path for path in sweep.out.glob("sweeps/*") if path.is_dir())
+    with locks.held(folder / ".lock"):
+        code, _, said = sweep(*MOCK, "--repeats", 1)
+    assert (code, "another process measures the sweep" in said) == (3, True)
+
+
+def test_a_dry_run_of_a_sweep_makes_nothing(sweep):
+    code, document, _ = sweep(*MOCK, "--dry-run", "--json")
+    assert (code, document["measurements"], document["finished"]) == (0, 6, 0)
+    assert document["seconds"] > 0 and document["disk_bytes"] > 0 and document["memory_bytes"] > 0
+    assert not sweep.out.exists()
+
+
+def test_other_prompts_are_another_sweep(sweep, tmp_path, tests_run):
+    prompts = tmp_path / "prompts.txt"
+    for text in ("one\n\ntwo", "one\n\nthree"):
+        prompts.write_text(text)
+        assert sweep(*MOCK, "--dataset", prompts, "--repeats", 1)[0] == 0
+    assert tests_run.count("performance") == 2
