@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness import locks, reference, result
+from harness import locks, reference, result, words
 from harness import record as records
 from harness.attempt import Attempt, make_job
 from harness.cell import Cell, Result, Status
@@ -18,7 +18,8 @@ from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
-from harness.inputs import checkpoint, dataset
+from harness.inputs import checkpoint, dataset, families
+from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
 from harness.tree import submission
@@ -95,6 +96,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             score = submission.write(directory, request.rules, request.asked.submitter)
+            if reader := _tokenizer(request):
+                words.write(directory, attempt.inputs.path, reader)
         cell_result = result.derive(directory, score)
     except OSError as e:
         if e.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -104,6 +107,14 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
     write_json(directory / "result.json", asdict(cell_result))
     return cell_result
+
+
+def _tokenizer(request: Request) -> Tokenizer | None:
+    """What turns answers into words: the user's, or bytes for a user's prompts. None: a model that predicts, or ids without a meaning."""
+    if not families.of(request.model).generates_tokens:
+        return None
+    user = request.weights.tokenizer if request.weights else None
+    return user or (of_bytes(closing=False) if request.asked.dataset else None)
 
 
 def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> WorkerOutcome:
