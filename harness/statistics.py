@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 COVERAGE = 0.95
 """Of every interval here: the share of experiments in which it holds the true value."""
@@ -130,6 +130,8 @@ def compare(a: Sequence[float], b: Sequence[float], *, higher_is_better: bool = 
         middle, low, high = _flip_interval(difference) if many else _around(float(difference.mean()), _t_half(difference))
         method, p_value = "sign flips" if many else "paired t", _flip_p(difference, 0.0)
     else:
+        from scipy import stats  # it takes two seconds to import, which most commands do without
+
         middle, low, high = _around(x.mean() - y.mean(), _welch_half(x, y))
         method, p_value = "Welch t", float(stats.mannwhitneyu(x, y).pvalue)
     return Ratio(value=math.exp(middle), low=math.exp(low), high=math.exp(high), p_value=p_value, method=method, repeats=counts)
@@ -172,6 +174,8 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
     if outliers := _outliers(figures):
         sentences.append(f"repeat {', '.join(map(str, outliers))} is far from the others: something disturbed it; more repeats outvote it")
     if n >= 5:
+        from scipy import stats
+
         test = stats.kendalltau(range(n), figures)
         change = float(np.expm1(stats.theilslopes(_logs(figures))[0] * (n - 1)))
         if test.pvalue < _DRIFT_P and abs(change) > _DRIFT_SHARE:
@@ -211,7 +215,7 @@ def _logs(figures: Sequence[float]) -> np.ndarray:
 def _t_half(values: np.ndarray) -> float:
     """Half the width of the t interval of a mean."""
     n = len(values)
-    return float(stats.t.ppf((1 + COVERAGE) / 2, n - 1) * values.std(ddof=1) / math.sqrt(n))
+    return float(special.stdtrit(n - 1, (1 + COVERAGE) / 2) * values.std(ddof=1) / math.sqrt(n))
 
 
 def _welch_half(x: np.ndarray, y: np.ndarray) -> float:
@@ -219,7 +223,7 @@ def _welch_half(x: np.ndarray, y: np.ndarray) -> float:
     if not sum(parts):
         return 0.0
     freedom = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True))
-    return float(stats.t.ppf((1 + COVERAGE) / 2, freedom) * math.sqrt(sum(parts)))
+    return float(special.stdtrit(freedom, (1 + COVERAGE) / 2) * math.sqrt(sum(parts)))
 
 
 def _around(middle: float, half: float) -> tuple[float, float, float]:

@@ -12,6 +12,7 @@ from harness.cell import Status
 from harness.tables import Group
 from sut.registry import REFERENCE, SUTS
 
+_MOST_SENTENCES = 12
 _COMPILED_REFERENCE = "native-torch-compile"
 
 
@@ -70,6 +71,14 @@ class Contest:
     def higher_is_better(self) -> bool:
         """The direction of its figures."""
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
+
+    @property
+    def repeats(self) -> str:
+        """`5 runs`, or `3 to 5 runs`; empty where there is no figure."""
+        counts = sorted(len(g.good) for g in self.good)
+        if not counts:
+            return ""
+        return ("" if counts[0] == counts[-1] else f"{counts[0]} to ") + statistics.plural(counts[-1], "run")
 
     @cached_property
     def unranked(self) -> list[str]:
@@ -208,7 +217,11 @@ class Content:
     def sentences(self) -> list[str]:
         """What stands below the headline: the answer of each contest, if there are several, and means over them."""
         contested = [c for c in self.contests if len(c.good) > 1]
-        return [f"{c.name}: {c.answer}" for c in contested if len(contested) > 1] + self.means
+        if len(contested) < 2:
+            return self.means
+        more = len(contested) - _MOST_SENTENCES
+        rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
+        return [*(f"{c.name}: {c.answer}" for c in contested[:_MOST_SENTENCES]), *rest, *self.means]
 
     @cached_property
     def means(self) -> list[str]:

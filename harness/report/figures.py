@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def bars(contest: Contest, name: str) -> str:
     if len(groups) < 2:
         return ""
     with rc_context(_STYLE):
-        figure, axes = _canvas(0.62 + 0.34 * len(groups), left=0.36)
+        figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         for n, group in enumerate(groups):
             s = group.summary
             assert s is not None
@@ -78,13 +78,13 @@ def bars(contest: Contest, name: str) -> str:
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str) -> str:
     """A line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
     with rc_context(_STYLE):
-        figure, axes = _canvas(2.9, left=0.14, bottom=0.3)
+        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
         for sut, points in series.items():
             xs, ys = zip(*sorted(points), strict=True)
             axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
         _from_zero(axes, x, y)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), labelcolor=_INK)
+        _legend(figure)
         return _svg(figure, name, title)
 
 
@@ -94,7 +94,7 @@ def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
     low, middle, high = (np.array([f(part) for part in stretches]) for f in (np.min, np.median, np.max))
     at = np.cumsum([len(part) for part in stretches]) - [len(part) / 2 for part in stretches]
     with rc_context(_STYLE):
-        figure, axes = _canvas(1.9, left=0.14, bottom=0.24)
+        figure, axes = _canvas(1.4, left=0.14)
         axes.fill_between(at, low, high, color=colour(sut), alpha=0.3, linewidth=0)
         axes.plot(at, middle, color=colour(sut), linewidth=1.2)
         axes.set_xlim(0, len(latencies_ms))
@@ -106,7 +106,7 @@ def distribution(latencies_ms: Mapping[str, np.ndarray], name: str, title: str) 
     """The share of queries that were answered within a time, a line a SUT."""
     shares = np.linspace(0, 1, 101)
     with rc_context(_STYLE):
-        figure, axes = _canvas(2.9, left=0.14, bottom=0.3)
+        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(latencies_ms))
         quantiles = {sut: np.quantile(values, shares) for sut, values in latencies_ms.items()}
         for sut, values in quantiles.items():
             axes.plot(values, 100 * shares, color=colour(sut), linewidth=1.6, label=sut)
@@ -120,14 +120,14 @@ def distribution(latencies_ms: Mapping[str, np.ndarray], name: str, title: str) 
         axes.set_ylim(0, 100)
         axes.grid(True)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False, fontsize=8, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2), labelcolor=_INK)
+        _legend(figure)
         return _svg(figure, name, title)
 
 
 def trend(times: Sequence[float], figures: Sequence[float], changes: Sequence[int], sut: str, name: str, unit: str, title: str) -> str:
     """Figures over the runs of one cell, in their order, from zero; a dashed line stands before each run in `changes` (indices)."""
     with rc_context(_STYLE):
-        figure, axes = _canvas(2.2, left=0.14, bottom=0.22)
+        figure, axes = _canvas(1.7, left=0.14)
         axes.plot(times, figures, color=colour(sut), marker="o", markersize=4, linewidth=1.2)
         for index in changes:
             axes.axvline(times[index] - 0.5, color=_INK, linewidth=1, linestyle=(0, (3, 3)))
@@ -137,14 +137,23 @@ def trend(times: Sequence[float], figures: Sequence[float], changes: Sequence[in
         return _svg(figure, name, title)
 
 
-def _canvas(height: float, left: float, bottom: float | None = None) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes; `bottom` and `left` are shares, a missing bottom is 0.5 inches."""
-    figure = Figure(figsize=(_WIDTH, height))
-    low = 0.5 / height if bottom is None else bottom
-    axes = figure.add_axes((left, low, 0.985 - left, 1 - low - 0.08 / height))
+def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes. `height` of the axes and the room `below` them are in inches; `left` is a share of the width."""
+    whole = height + below + 0.08
+    figure = Figure(figsize=(_WIDTH, whole))
+    axes = figure.add_axes((left, below / whole, 0.985 - left, height / whole))
     axes.set_facecolor("none")
     axes.set_axisbelow(True)
     return figure, axes
+
+
+def _legend_height(suts: Sized) -> float:
+    return 0.19 * -(-len(suts) // 2) + 0.05
+
+
+def _legend(figure: Figure) -> None:
+    """Names of the lines in two columns, below the axes."""
+    figure.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK)
 
 
 def _from_zero(axes: Axes, x: str, y: str) -> None:

@@ -21,7 +21,7 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 """How every page of a report begins: a file that begins otherwise is none."""
 
 # A page stays small and quick: of more contests and cells the table and the folders' names remain.
-_MOST_FIGURES, _MOST_DETAILS, _MOST_ANSWERS, _MOST_DISTRIBUTIONS = 12, 40, 12, 6
+_MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 12, 36, 18, 6
 
 
 def render(content: Content, when: datetime) -> str:
@@ -34,13 +34,13 @@ def render(content: Content, when: datetime) -> str:
         .render(
             content=content,
             when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
-            answers=[c for c in content.contests if len(c.good) > 1][:_MOST_ANSWERS],
             contested=contested,
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
             scaling=list(_scaling(content)),
             distributions=list(_distributions(contested)),
             details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},
+            most_plots=_MOST_PLOTS,
             rest=[g for c in content.contests for g in c.groups][_MOST_DETAILS:],
         )
     )
