@@ -189,7 +189,7 @@ def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[s
 
 
 def interval(low: float, high: float) -> str:
-    """`1.43–1.52`: as many digits as tell the two ends apart, at least two decimals."""
+    """`1.43–1.52`: as many digits as tell the two ends apart."""
     return f"{_digits(low, low, high)}–{_digits(high, low, high)}"
 
 
@@ -199,10 +199,9 @@ def plural(number: int, noun: str) -> str:
 
 
 def _digits(value: float, low: float, high: float) -> str:
-    if value >= 100:
-        return f"{value:,.0f}"
-    width = (high - low) or 1.0
-    return f"{value:.{min(4, max(2, 1 - math.floor(math.log10(width)) - (width >= 0.1)))}f}"
+    width = high - low
+    decimals = 0 if value >= 100 else 2 - (value >= 10) + (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
+    return f"{value:,.{decimals}f}"
 
 
 def _logs(figures: Sequence[float]) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from compliance import logs
-from compliance.scoring import payload
+from compliance.scoring.tokens import TOKEN_BYTES
 from harness.inputs.tokenizer import Tokenizer
 from scenarios.worker.job import write_json
 
@@ -43,19 +43,21 @@ class Words:
 
 
 def write(directory: Path, inputs: Path, tokenizer: Tokenizer) -> None:
-    """Write words.json: the first eight samples of the accuracy test beside the reference's answers.
+    """Write words.json: the first eight samples of the accuracy test beside the reference's answers. No reference: no file.
 
     Args:
         directory: of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
     """
+    if not (directory / "reference.npz").exists():
+        return
     answers = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads
     with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
         rows = [
             _words(
                 tokenizer,
                 arrays["input_ids"][i, : arrays["prompt_length"][i]].tolist(),
-                payload.values(answers, i, np.int32).tolist(),
+                np.frombuffer(answers[i][: len(answers[i]) // TOKEN_BYTES * TOKEN_BYTES], np.int32).tolist(),
                 reference["tokens"][i, : reference["n_tokens"][i]].tolist(),
             )
             for i in range(min(_SAMPLES, len(arrays["input_ids"])))
@@ -76,10 +78,13 @@ def read(directory: Path) -> list[Words]:
 def _words(tokenizer: Tokenizer, prompt: Sequence[int], answer: Sequence[int], reference: Sequence[int]) -> Words:
     shared = len(os.path.commonprefix([list(answer), list(reference)]))
     differs = shared < max(len(answer), len(reference))
+    prompt_text, answer_text, reference_text = (
+        tokenizer.decode([i for i in ids if 0 <= i < tokenizer.vocabulary]) for ids in (prompt, answer, reference)
+    )
     return Words(
-        prompt=tokenizer.decode(prompt),
-        answer=tokenizer.decode(answer),
-        reference=tokenizer.decode(reference),
+        prompt=prompt_text,
+        answer=answer_text,
+        reference=reference_text,
         tokens=len(answer),
         differs_at=shared + 1 if differs else None,
     )

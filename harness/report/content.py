@@ -81,14 +81,20 @@ class Contest:
         return ("" if counts[0] == counts[-1] else f"{counts[0]} to ") + statistics.plural(counts[-1], "run")
 
     @cached_property
-    def unranked(self) -> list[str]:
-        """Why its figures may not stand beside one another: the reasons of the figures that are there."""
-        return list(dict.fromkeys(reason for g in self.good for reason in g.unranked))
+    def field(self) -> list[Group]:
+        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked."""
+        ranked = [g for g in self.good if not g.unranked]
+        return ranked if len(ranked) > 1 else self.good
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the figures the answer is about may stand beside one another."""
+        return not any(g.unranked for g in self.field)
 
     @cached_property
     def ratios(self) -> dict[str, statistics.Ratio]:
         """SUT → its speed over the leader's, of all but the leader."""
-        return {g.sut: tables.ratio(g, self.good[0]) for g in self.good[1:]}
+        return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
@@ -101,23 +107,25 @@ class Contest:
         if not self.good:
             reasons = "; ".join(f"{g.sut}: {_reason(g)}" for g in self.groups[:3])
             return f"no SUT has a figure ({reasons})"
-        leader = self.good[0]
+        leader = self.field[0]
         alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
-        text = alone if len(self.good) == 1 else self._of_leader(leader)
-        return text + (f". Not ranked: {self.unranked[0]}" if self.unranked else "")
+        text = alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
+        outside = [g for g in self.good if g not in self.field]
+        if not self.ranked:
+            return f"{text}. Not ranked: {next(g.unranked[0] for g in self.field if g.unranked)}"
+        return text + (f". Not ranked: {'; '.join(f'{g.sut}, because {g.unranked[0]}' for g in outside)}" if outside else "")
 
-    def _of_leader(self, leader: Group) -> str:
-        second = self.good[1]
-        equals = [g.sut for g in self.good[1:] if not self.ratios[g.sut].different]
+    def _of_leader(self, leader: Group, second: Group) -> str:
+        equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
         ahead = tables.ratio(leader, second)
         if ahead.low is None:
             repeats = statistics.plural(min(ahead.repeats), "run")
             return f"{leader.sut} was fastest, {ahead.value:.3g} × {second.sut}; {repeats} of a cell cannot say how much of that is chance"
         if equals:
-            behind = [g for g in self.good if g is not leader and g.sut not in equals]
+            behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
             text = f"{_listed([leader.sut, *equals])} are fastest; no difference between them is shown"
             return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
-        last = self.good[-1]
+        last = self.field[-1]
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
 
@@ -129,13 +137,17 @@ class Contest:
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
-        best = len(self.good) > 1 and not self.unranked and (ratio is None or not ratio.different) and self.proven
+        if ratio is None:  # the leader, which needs a rival to be the best
+            best = any(r.low is not None for r in self.ratios.values())
+        else:
+            best = ratio.low is not None and not ratio.different and group in self.field
+        best = best and self.ranked
         return Entry(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
 
     @property
-    def proven(self) -> bool:
-        """Whether there are enough repeats of all figures to compare them."""
-        return all(ratio.low is not None for ratio in self.ratios.values())
+    def decided(self) -> bool:
+        """Whether it has a best SUT."""
+        return any(entry.best for entry in self.entries.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +218,7 @@ class Content:
             return f"{statistics.plural(count, 'cell')} with a figure, and no two SUTs did the same work: nothing is compared"
         if len(contested) == 1:
             return f"{contested[0].name}: {contested[0].answer}"
-        ranked = [c for c in contested if not c.unranked and c.proven]
+        ranked = [c for c in contested if c.decided]
         if not ranked:
             return f"{len(contested)} comparisons, none of them ranked: {_commonest(contested)}"
         wins = {sut: sum(c.entries[sut].best for c in ranked if sut in c.entries) for sut in self.suts}
@@ -328,5 +340,5 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _commonest(contests: Sequence[Contest]) -> str:
-    reasons = [c.unranked[0] if c.unranked else "too few repeats" for c in contests]
+    reasons = ["too few repeats" if c.ranked else next(g.unranked[0] for g in c.field if g.unranked) for c in contests]
     return max(dict.fromkeys(reasons), key=reasons.count)

@@ -29,6 +29,8 @@ _MEANING = {
     "Min duration satisfied": "whether the test lasted as long as min_duration says",
     "Min queries satisfied": "whether min_query_count queries were asked",
     "Early stopping satisfied": "whether there were enough queries to be sure of the percentile",
+    "Early Stopping Result": "what LoadGen says of the percentile, and how many queries it would take",
+    "WARNING": "what LoadGen remarks on its settings or the test; no verdict",
     "QPS w/ loadgen overhead": "queries a second, with the time LoadGen itself took",
     "QPS w/o loadgen overhead": "queries a second, less the time LoadGen itself took",
     "Min latency (ns)": "the shortest time from a query's issue to its answer; in Offline all are issued at the start",

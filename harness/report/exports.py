@@ -95,8 +95,8 @@ def _comparison(contest: Contest) -> dict[str, Any]:
         "unit": contest.unit,
         "higher_is_better": contest.higher_is_better,
         "answer": contest.answer,
-        "ranked": not contest.unranked,
-        "fastest": contest.good[0].sut if contest.good else None,
+        "ranked": contest.ranked,
+        "fastest": contest.field[0].sut if contest.good else None,
         "speed_over_fastest": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
         "best": [sut for sut, entry in contest.entries.items() if entry.best],
     }
