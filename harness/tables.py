@@ -312,7 +312,7 @@ def _results(root: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(root):
         if "result.json" in files:
             yield Path(folder, "result.json")
-        if "record.json" in files or "result.json" in files:
+        if "record.json" in files:
             folders.clear()
 
 
