@@ -21,7 +21,7 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 """How every page of a report begins: a file that begins otherwise is none."""
 
 # A page stays small and quick: of more contests and cells the table and the folders' names remain.
-_MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 12, 36, 18, 6
+_MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 8, 30, 6, 4
 
 
 def render(content: Content, when: datetime) -> str:
