@@ -15,13 +15,17 @@ from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
+from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status, SweepMark
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
+from harness.tables import find, table
 from harness.tree import submission
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
 from sut.registry import packages
+
+__all__ = ["derive", "find", "table"]
 
 _LATENCIES = {
     "mean": "result_mean_latency_ns",
@@ -29,8 +33,6 @@ _LATENCIES = {
     "p90": "result_90.00_percentile_latency_ns",
     "p99": "result_99.00_percentile_latency_ns",
 }
-# Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
-_STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
 # Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
 # failed check is cause "audit".
 _CAUSES = {
@@ -67,17 +69,6 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
     return _judged(base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings)
 
 
-def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
-    """(every finished run below `root`, by path; result.json that cannot be read → why)."""
-    results, faults = [], {}
-    for path in sorted(root.rglob("result.json")):
-        try:
-            results.append(Result.from_json(json.loads(path.read_text(encoding="utf-8"))))
-        except (OSError, ValueError) as e:
-            faults[path] = str(e)
-    return results, faults
-
-
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
     """Of everything installed, what may change a figure."""
     return {name: installed[name] for name in ("python", *packages(), *submission.STACK) if name in installed}
@@ -93,7 +84,7 @@ def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
 
 def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> Result:
     """The result of a run whose tests all ended well. `values`: its fields that need no judgement, the figures among them."""
-    disturbances, notes = _disturbed(values["disturbance"], record["machine"].get("usable_threads") or 1)
+    disturbances, notes = disturbance.sentences(values["disturbance"], record["machine"].get("usable_threads") or 1)
     checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], values, checks)
     judged = isinstance(score, accuracy.Accuracy)
@@ -134,41 +125,6 @@ def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: b
         yield "size tiny shows that a cell works, and no more"
     if record["digests"]["weights_source"] == "none":
         yield f"{record['cell']['sut']} computes no model"
-
-
-def _disturbed(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:
-    """(why the figure may not be ranked, what a reader should know) of what else went on while it was measured.
-
-    `processors`: that the worker may use. On many of them the same work of others weighs less.
-    """
-    if not noise:
-        return [], []
-    serious: list[str] = []
-    notes: list[str] = []
-    stalled = noise["stalled_seconds"] / noise["seconds"]
-    longest = noise["longest_stall_seconds"]
-    standstill = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
-    for text, share, limits in (
-        (f"{standstill}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
-        (
-            "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
-            noise["other_processors"],
-            _of_many(_OTHERS, processors),
-        ),
-        (
-            "the hypervisor kept {:.0%} of a processor from this machine while it was measured",
-            noise["stolen_processors"],
-            _of_many(_STOLEN, processors),
-        ),
-    ):
-        if share is not None and share >= limits[0]:
-            (serious if share >= limits[1] else notes).append(text.format(share))
-    return serious, notes
-
-
-def _of_many(limits: tuple[float, float], processors: int) -> tuple[float, float]:
-    """At most a fiftieth and a tenth of a large machine."""
-    return max(limits[0], processors / 50), max(limits[1], processors / 10)
 
 
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:

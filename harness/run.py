@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from compliance import audit as audits
-from harness import locks, reference, result
+from harness import locks, reference, result, words
 from harness import record as records
 from harness.attempt import Attempt, make_job
 from harness.cell import Cell, Result, Status
@@ -19,7 +19,8 @@ from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
-from harness.inputs import checkpoint, dataset
+from harness.inputs import checkpoint, dataset, families
+from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
 from harness.tree import submission
@@ -100,6 +101,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         if outcome.status == "ok":
             start_s = time.monotonic()
             score = submission.write(directory, request.rules, request.asked.submitter)
+            if reader := _tokenizer(request):
+                words.write(directory, attempt.inputs.path, reader)
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
         cell_result = result.derive(directory, score, audit)
@@ -111,6 +114,14 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         cell_result = _without_figures(request, attempt.cell, Status.ERROR, reason, str(directory))
     write_json(directory / "result.json", asdict(cell_result))
     return cell_result
+
+
+def _tokenizer(request: Request) -> Tokenizer | None:
+    """What turns answers into words: the user's, or bytes for a user's prompts. None: a model that predicts, or ids without a meaning."""
+    if not families.of(request.model).generates_tokens:
+        return None
+    user = request.weights.tokenizer if request.weights else None
+    return user or (of_bytes(closing=False) if request.asked.dataset else None)
 
 
 def _run_tests(attempt: Attempt, directory: Path, reporter: Reporter) -> tuple[WorkerOutcome, records.Record]:

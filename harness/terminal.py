@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from rich.text import Text
 
 from compliance.findings.check import Check, Verdict, escape
@@ -20,6 +21,11 @@ from compliance.findings.verdict import Audit
 from harness.cell import Result, Status
 from scenarios.table import SCENARIOS
 from scenarios.worker.heartbeat import Beat
+
+if TYPE_CHECKING:  # they import scipy, and `list` answers at once
+    from harness.compare import Comparison
+    from harness.history import Trend
+    from harness.words import Words
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
@@ -104,14 +110,18 @@ def result_as_json(result: Result) -> dict[str, Any]:
     return asdict(result)
 
 
-def result(result: Result, hint: str) -> None:
-    """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next."""
+def result(result: Result, hint: str = "", before: str | None = None) -> None:
+    """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next.
+
+    `before`: what it is beside the last run of the same cell; `hint`: the next command.
+    """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
     console.print(
         Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
     )
-    for name, text in [*rows(result), ("next", hint)]:
+    more = [("before", before)] if before else []
+    for name, text in [*rows(result), *more, *([("next", hint)] if hint else [])]:
         style = _COLOURS.get(result.status, "red") if name == "status" else "strike" if name == "speed" and result.cause else ""
         console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
@@ -282,3 +292,72 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
 
 def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join(f"{word:<{width}}" for word, width in zip(words, widths, strict=False)).rstrip()
+
+
+def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool) -> None:
+    """Each cell of two folders: the figures, the verdict, what else differs. `quiet`: the verdicts alone."""
+    console = Console(highlight=False, soft_wrap=True)
+    for c in found:
+        console.print(Text(c.name, style="bold"))
+        for side, sut, figure in (("A", c.a, c.a_figure), ("B", c.b, c.b_figure)) if not quiet else ():
+            if sut:
+                console.print(Text.assemble((f"  {side}  ", "dim"), f"{sut}  {figure or 'no figure'}"))
+        style = "yellow" if not c.comparable else "bold" if c.ratio and c.ratio.different else ""
+        console.print(Text(f"  {c.verdict}", style=style))
+        for flag in c.flags if not quiet else ():
+            console.print(Text(f"  ! {flag}", style="yellow"))
+    if not quiet:
+        console.print(
+            Text(f"A is {sides[0]}, B is {sides[1]}; a ratio is the speed of B over that of A, with its 95 % interval", style="dim")
+        )
+
+
+def report(answer: str, sentences: Iterable[str], suts: list[str], cells: Iterable[tuple[str, list[str]]], advice: Iterable[str]) -> None:
+    """The answer in words, then one table: a row for each work, a column for each SUT."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(answer, style="bold"))
+    for sentence in sentences:
+        console.print(Text(f"- {sentence}"))
+    rows = list(cells)
+    if rows:
+        console.print()
+        grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
+        for n, column in enumerate(("work", *suts)):
+            grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
+        for work, texts in rows:
+            grid.add_row(Text(work), *map(_place, texts))
+        Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(grid)
+    for sentence in advice:
+        console.print(Text(f"! {sentence}", style="yellow"))
+
+
+def _place(text: str) -> Text:
+    """A figure of a report: bold where it is the best, struck out where it is invalid."""
+    struck, _, reason = text.removeprefix("~~").partition("~~ ") if text.startswith("~~") else ("", "", text)
+    return Text.assemble((struck, "strike dim"), " " if struck else "", (reason, "bold green" if reason.endswith("★") else ""))
+
+
+def answers(samples: Iterable[Words]) -> None:
+    """What a model answered, in words: prompt, text, and where it leaves the reference's."""
+    console = Console(highlight=False, soft_wrap=True)
+    for sample in samples:
+        console.print(Text.assemble(("\nprompt     ", "dim"), escape(sample.prompt)))
+        rest = escape(sample.answer[len(sample.shared) :])
+        console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
+        if sample.differs_at is None:
+            console.print(Text(f"           all {sample.tokens} tokens are the reference's", style="dim"))
+        else:
+            console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
+            console.print(Text(f"           leaves the reference at token {sample.differs_at} of {sample.tokens}", style="dim"))
+
+
+def history(trends: Iterable[Trend]) -> None:
+    """Each cell over time: what became of it, and what differed where."""
+    console = Console(highlight=False, soft_wrap=True)
+    for trend in trends:
+        console.print(Text(f"{trend.sut}  {trend.name}", style="bold"))
+        console.print(Text(f"  {trend.sentence}"))
+        for change in trend.changes:
+            console.print(Text(f"  {change.at[:16]}  {change.verdict}", style="yellow" if change.ratio.different else "dim"))
+            for what in change.what:
+                console.print(Text(f"                    {what}", style="dim"))

@@ -40,8 +40,8 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
     words = [word.replace("prompts.txt", str(tmp_path / "prompts.txt")) for word in shlex.split(command)[1:]]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("pack", "compliance") or "DIR" in words:
-        words.append("--help")  # there is nothing to pack or audit here, no run and no folder of weights
+    elif words[0] in ("pack", "compliance", "report", "compare", "history", "show") or "DIR" in words:
+        words.append("--help")  # there is no run here, and no folder of weights
     elif words[0].startswith("-") or words[0] == "sweep":
         words.append("--dry-run")
     done = subprocess.run([ROOT / "run.sh", *words], capture_output=True, text=True, check=False)

@@ -25,7 +25,7 @@ exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 inter
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
-    from harness import plan, run, terminal
+    from harness import compare, plan, run, terminal
     from harness.execution import machine
 
     request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     if flags.json:
         terminal.document({"cells": [terminal.result_as_json(result)]})
     else:
-        terminal.result(result, _next(result, request))
+        terminal.result(result, _next(result, request), compare.beside_earlier(result))
     return 0 if result.status == "ok" else 1
 
 

@@ -14,6 +14,7 @@ from harness.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.cell import Result
+    from harness.statistics import Ratio, Summary
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
@@ -30,6 +31,7 @@ def main(arguments: list[str]) -> int:
     flags = _parser().parse_args(arguments)
     from harness import estimate, plan, terminal
     from harness.execution import rundir
+    from harness.report import content
     from harness.sweep import cells, journal, loop
 
     values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
@@ -53,12 +55,16 @@ def main(arguments: list[str]) -> int:
     journal.write_plan(folder, shlex.join(["./run.sh", "sweep", *arguments]), series, chosen.missing)
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)
+    report = content.of_results(list(results.values()), terminal.near(str(out)))
     if flags.json:
         refused = [{"command": s.command, "reason": s.obstacle} for s in series if s.obstacle]
-        terminal.document({"cells": [terminal.result_as_json(result) for _, result in sorted(results.items())], "refused": refused})
+        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
+        terminal.document({"answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
     else:
         columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
         terminal.table(f"Sweep {folder.name}", columns, _rows(series, results))
+        terminal.report(report.headline, report.sentences, [], (), report.advice)
+        terminal.line(f"\nnext  ./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html")
     return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
 
 
@@ -185,31 +191,33 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
 
 
 def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
-    """A row for each cell: how it ended, its median, and how many times as fast as the first of its rivals it is."""
-    import statistics
-
+    """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
+    from harness import statistics
     from harness.sweep import schedule
 
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        figures = schedule.figures(one.number, results)
-        metric = next((result.metric for result in own if result.metric), None)
-        median = statistics.median(result.metric.value for result in own if result.metric) if metric else None
+        good = [result.metric for result in own if result.status == "ok" and result.metric]
+        summary = statistics.summarise([metric.value for metric in good]) if good else None
         ratio = schedule.ratio_to_first(one, series, results)
-        first = next((s for s in series if s.contest == one.contest and schedule.figures(s.number, results)), None)
         faulty = next((result for result in own if result.status != "ok"), None)
-        reason = faulty.reason if faulty else "" if own else one.obstacle
         yield [
             one.label,
             str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
-            f"{len(figures)}",
-            f"{median:,.4g} {metric.unit}{_spread(list(figures.values()))}" if metric and median is not None else "",
-            f"{ratio.value:.3f} ± {ratio.half_width:.1%}" if ratio and first is not one else "",
-            reason,
+            f"{len(good)}",
+            f"{summary.median:,.4g} {good[0].unit}{_spread(summary)}" if summary else "",
+            _compared(ratio) if ratio else "",
+            faulty.reason if faulty else "" if own else one.obstacle,
         ]
 
 
-def _spread(figures: Sequence[float]) -> str:
-    from harness.sweep.interval import half_width
+def _spread(figures: Summary) -> str:
+    return "" if figures.spread is None else f" ± {figures.spread:.1%}"
 
-    return f" ± {half_width(figures):.1%}" if len(figures) > 1 else ""
+
+def _compared(ratio: Ratio) -> str:
+    from harness.statistics import interval
+
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g}, too few repeats"
+    return f"{ratio.value:.3g} ({interval(ratio.low, ratio.high)}){'' if ratio.different else ', no difference shown'}"

@@ -7,7 +7,7 @@ future", section 3.1).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +26,14 @@ class Tokenizer:
     vocabulary: one more than its largest id.
     special: ids that mean no text.
     encode: text → ids with the marks (beginning, end) that this tokenizer itself adds.
+    decode: ids → text without special ids.
     """
 
     name: str
     vocabulary: int
     special: tuple[int, ...]
     encode: Callable[[str], list[int]]
+    decode: Callable[[Sequence[int]], str]
 
 
 def encode(text: str) -> list[int]:
@@ -47,7 +49,7 @@ def decode(ids: Iterable[int]) -> str:
 def of_bytes(closing: bool) -> Tokenizer:
     """`closing`: with the end mark, for a model that predicts."""
     return Tokenizer(
-        "bytes and their marks", VOCABULARY, (PAD, BEGIN, END), lambda text: [BEGIN, *encode(text), *([END] if closing else [])]
+        "bytes and their marks", VOCABULARY, (PAD, BEGIN, END), lambda text: [BEGIN, *encode(text), *([END] if closing else [])], decode
     )
 
 
@@ -83,7 +85,7 @@ def _json(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     reader.no_truncation()
     reader.no_padding()
     special = [i for i, token in reader.get_added_tokens_decoder().items() if token.special]
-    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids))
+    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids), reader.decode)
 
 
 def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
@@ -96,7 +98,7 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
         handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
     )
     special = [reader.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if reader.token_to_id(t) is not None]
-    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids))
+    return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids), reader.decode)
 
 
 def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
@@ -106,7 +108,13 @@ def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, b
     before = [reader.bos_id()] if settings.get("add_bos_token", adds["beginning"]) and reader.bos_id() >= 0 else []
     after = [reader.eos_id()] if settings.get("add_eos_token", adds["end"]) and reader.eos_id() >= 0 else []
     special = [i for i in range(reader.vocab_size()) if reader.is_control(i) or reader.is_unknown(i)]
-    return Tokenizer(file.name, reader.vocab_size(), tuple(special), lambda text: [*before, *reader.encode(text), *after])
+    return Tokenizer(
+        file.name,
+        reader.vocab_size(),
+        tuple(special),
+        lambda text: [*before, *reader.encode(text), *after],
+        lambda ids: str(reader.decode([i for i in ids if i not in special])),
+    )
 
 
 def _vocabulary(reader: Any) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness import statistics
 from harness.cell import Result, Status
+from harness.statistics import Ratio
 from harness.sweep.cells import Series
-from harness.sweep.interval import half_width
 
 Results = Mapping[tuple[int, int], Result]
 """(number of the series, repeat) → its result."""
@@ -31,14 +30,6 @@ class Repeats:
     least: int
     most: int
     until: float | None = None
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """How many times as fast as the first of its contest: the mean over the repeats, and half its interval's width as a share of it."""
-
-    value: float
-    half_width: float
 
 
 def next_step(series: Sequence[Series], results: Results, repeats: Repeats) -> tuple[Series, int] | None:
@@ -68,26 +59,31 @@ def _target(series: Sequence[Series], contest: tuple[object, ...], results: Resu
     target = repeats.least
     while repeats.until is not None and target < repeats.most and all((s.number, target) in results for s in rivals):
         known = {key: result for key, result in results.items() if key[1] <= target}
-        ratios = [ratio for s in rivals if (ratio := ratio_to_first(s, series, known))]
-        if all(ratio.half_width < repeats.until for ratio in ratios):
+        if all(spread is not None and spread < repeats.until for spread in _spreads(rivals, known)):
             break
         target += 1
     return target
 
 
-def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> Ratio | None:
-    """How many times as fast as the first series of its contest with figures. None: it is that first one, or has no figure.
+def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
+    """How sure the ratios of a contest are, as shares; of a contest with one series how sure its figure is. None: not known yet."""
+    with_figures = [s for s in rivals if figures(s.number, results)]
+    if len(with_figures) == 1:
+        return [statistics.summarise([*figures(with_figures[0].number, results).values()]).spread]
+    return [ratio.spread for s in with_figures if (ratio := ratio_to_first(s, rivals, results))]
 
-    Where a contest has one series, the figures of that one stand over their mean, which tells how sure it is.
+
+def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> Ratio | None:
+    """Its speed over that of the first series of its contest with figures, repeat by repeat.
+
+    None: it is that first one, or there is no repeat in which both have a figure.
     """
-    rivals = [s for s in series if s.contest == one.contest and figures(s.number, results)]
-    own = figures(one.number, results)
-    if not own or (one is rivals[0] and len(rivals) > 1):
+    first = next((s for s in series if s.contest == one.contest and figures(s.number, results)), one)
+    own, base = figures(one.number, results), figures(first.number, results)
+    common = sorted(own.keys() & base.keys())
+    if one is first or not common:
         return None
-    mean = statistics.fmean(own.values())
-    base = figures(rivals[0].number, results) if one is not rivals[0] else dict.fromkeys(own, mean)
-    ratios = [own[repeat] / base[repeat] for repeat in own if repeat in base]
-    return Ratio(statistics.fmean(ratios), half_width(ratios)) if ratios else Ratio(math.nan, math.inf)
+    return statistics.compare([own[r] for r in common], [base[r] for r in common], paired=True)
 
 
 def figures(number: int, results: Results) -> dict[int, float]:

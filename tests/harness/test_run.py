@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, locks, plan, result, run
+from harness import cell, cli, disturbance, locks, plan, result, run
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
@@ -233,11 +233,14 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 
 def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     calm = {"seconds": 10.0, "stalled_seconds": 0.0, "longest_stall_seconds": 0.0, "other_processors": 0.02, "stolen_processors": None}
-    assert result._disturbed(calm, 2) == result._disturbed({}, 2) == ([], [])
-    serious, notes = result._disturbed({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2)
+    assert disturbance.sentences(calm, 2) == disturbance.sentences({}, 2) == ([], [])
+    serious, notes = disturbance.sentences({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2)
     assert [text.split(":")[0] for text in serious] == ["no answer came for 4 of its 10 s (longest 4 s)"]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
-    assert result._disturbed({**calm, "other_processors": 0.6}, 2)[0] and not result._disturbed({**calm, "other_processors": 0.6}, 64)[1]
+    assert (
+        disturbance.sentences({**calm, "other_processors": 0.6}, 2)[0]
+        and not disturbance.sentences({**calm, "other_processors": 0.6}, 64)[1]
+    )
 
 
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):

@@ -172,7 +172,7 @@ def test_prompts_of_other_lengths_or_counts_cost_different_amounts(tmp_path):
     assert uneven(("ab", 4), ("cd", 5))
 
 
-OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())])
+OWN = tokenizer.Tokenizer("tokenizer.json", 12, (0, 11), lambda text: [11, *(len(word) for word in text.split())], str)
 
 
 def own_size(model, **config):

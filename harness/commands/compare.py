@@ -1,0 +1,93 @@
+"""`./run.sh compare A B`: two folders of finished runs, cell by cell, or one of them beside Keras' published table."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from harness import compare, terminal
+from harness.commands.folders import groups_below
+from harness.compare import PUBLISHED, Comparison
+from harness.errors import UsageError
+from harness.flags import Parser, add_output
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code: 1 where --fail-if-slower finds a cell that is slower beyond doubt."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = Parser(
+        prog="./run.sh compare",
+        description="Two folders of finished runs, cell by cell: the ratio of speed, its 95 % interval, and what else differs.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("a", metavar="A", type=Path, help="a folder of run directories: what is compared with")
+    parser.add_argument("b", metavar="B", type=Path, help=f"another one; or `{PUBLISHED}`: Keras' published table, for a look alone")
+    parser.add_argument(
+        "--fail-if-slower",
+        metavar="SHARE",
+        help="exit 1 if a cell of B is slower than that of A by more than this, such as 5%%, with the whole interval",
+    )
+    add_output(parser)
+    flags = parser.parse_args(arguments)
+    limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
+    comparisons = _comparisons(flags.a, flags.b, limit)
+    slower = [c for c in comparisons if limit is not None and c.ratio and c.ratio.slower_than(limit)]
+    if flags.json:
+        terminal.document({"schema": "compare-1", "a": str(flags.a), "b": str(flags.b), "comparisons": [_plain(c) for c in comparisons]})
+    else:
+        terminal.comparisons(comparisons, (str(flags.a), str(flags.b)), flags.quiet)
+    if limit is not None:
+        _tell(slower, comparisons, flags)
+    return 1 if slower else 0
+
+
+def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
+    if str(b) != PUBLISHED:
+        found = compare.compare(groups_below(a), groups_below(b), (a.name or str(a), b.name or str(b)) if a.name != b.name else ("A", "B"))
+        if not any(c.a and c.b for c in found):
+            raise UsageError(
+                f"compare {a} {b}: they have no cell in common (same model, size, task, scenario, precision, batch, inputs and weights)"
+            )
+        return found
+    if limit is not None:
+        raise UsageError(
+            f"--fail-if-slower: the figures of `{PUBLISHED}` are of another machine, so nothing is slower than they are; leave it out"
+        )
+    found = compare.with_published(groups_below(a))
+    if not found:
+        raise UsageError(
+            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these; see harness/report/published/"
+        )
+    return found
+
+
+def _share(text: str) -> float:
+    """`5%`, or `0.05`, as 0.05. Raises UsageError for anything else."""
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise UsageError(f"--fail-if-slower {text}: a share such as 5% or 0.05, at least 0 and less than 100%")
+    return value
+
+
+def _tell(slower: list[Comparison], comparisons: list[Comparison], flags: Any) -> None:
+    """What --fail-if-slower found, on standard error: without an interval there is no proof either way."""
+    unproven = [c for c in comparisons if c.a and c.b and (c.ratio is None or c.ratio.low is None)]
+    for c in slower:
+        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")
+    if unproven:
+        sys.stderr.write(
+            f"--fail-if-slower says nothing of {len(unproven)} of {len(comparisons)} cells: no figure, other work, or too few repeats\n"
+        )
+
+
+def _plain(comparison: Comparison) -> dict[str, Any]:
+    values = asdict(comparison)
+    if comparison.ratio:
+        values["ratio"]["different"] = comparison.ratio.different
+    return values

@@ -1,0 +1,66 @@
+"""`./run.sh report ROOT`: what finished runs answer, in words, as a table, a page or a file."""
+
+from __future__ import annotations
+
+import json
+import signal
+from datetime import datetime
+from pathlib import Path
+
+from harness import terminal
+from harness.commands.folders import groups_below, write, write_page
+from harness.errors import EnvironmentFailure
+from harness.flags import Parser
+from harness.report import content, exports
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = Parser(
+        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
+    )
+    parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
+    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
+    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
+    flags = parser.parse_args(arguments)
+    groups_below(flags.root)
+    report = content.gather(flags.root, terminal.near(str(flags.root.absolute())))
+    if flags.html:
+        from harness.report import page  # it takes matplotlib, which is slow to import
+
+        write_page("--html", flags.html, page.BEGINNING, page.render(report, datetime.now().astimezone()))
+    if flags.markdown:
+        write("--markdown", flags.markdown, _encoded(exports.markdown(report)))
+    if flags.csv:
+        write("--csv", flags.csv, _encoded(exports.table_csv(report)))
+    if flags.parquet:
+        write("--parquet", flags.parquet, _parquet(report))
+    if flags.json not in (None, "-"):
+        write("--json", Path(flags.json), _encoded(json.dumps(exports.document(report), indent=1, ensure_ascii=False) + "\n"))
+    if flags.json == "-":
+        terminal.document(exports.document(report))
+    else:
+        terminal.report(
+            report.headline,
+            report.sentences,
+            report.suts,
+            () if flags.quiet else exports.cells(report),
+            () if flags.quiet else report.advice,
+        )
+    return 0
+
+
+def _parquet(report: content.Content) -> bytes:
+    data = exports.parquet(report)
+    if data is None:
+        raise EnvironmentFailure("--parquet: it takes pyarrow, which the harness does not install; --csv holds the same rows")
+    return data
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")

@@ -1,0 +1,31 @@
+"""`./run.sh show DIR`: a finished run once more, with what the model answered."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from harness import compare, tables, terminal, words
+from harness.errors import UsageError
+from harness.flags import Parser, add_output
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command. → the exit code of the run it shows."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    parser = Parser(prog="./run.sh show", description="Print a finished run again, with its answers in words.", allow_abbrev=False)
+    parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory; of a folder of several, each is shown")
+    add_output(parser)
+    flags = parser.parse_args(arguments)
+    results, faults = tables.find(flags.directory)
+    for path, why in faults.items():
+        terminal.error(f"{path}: {why}")
+    if not results:
+        raise UsageError(f"show {flags.directory}: there is no finished run; a run is finished when its result.json is there")
+    if flags.json:
+        terminal.document({"cells": [terminal.result_as_json(result) for result in results]})
+    else:
+        for result in results:
+            terminal.result(result, before=compare.beside_earlier(result))
+            terminal.answers(() if flags.quiet else words.read(Path(result.directory)))
+    return 0 if all(result.status == "ok" for result in results) else 1

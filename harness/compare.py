@@ -1,0 +1,247 @@
+"""Two sets of cells, side by side: which belong together, how much faster one is, and what forbids or weakens the comparison."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from harness import statistics, tables
+from harness.cell import Result
+from harness.tables import Group
+
+PUBLISHED = "published"
+"""The name that stands for Keras' published table on the command line."""
+PUBLISHED_TITLE = "Keras 3 benchmarks, table 2 (keras.io/getting_started/benchmarks): one A100 40 GB, ms/step, mean of 100 steps"
+_PUBLISHED_FILE = "keras3_a100_40gb.csv"
+_PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
+_ALIASES = {"native-torch": "native-torch-compile"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A cell of B beside the same cell of A.
+
+    Attributes:
+        name: the cell in words, without the SUT.
+        a, b: the SUTs, and `a_figure`, `b_figure` their figures with unit, as text; empty where there is none.
+        ratio: the speed of B over the speed of A; None where it is not comparable or one has no figure.
+        verdict: one sentence.
+        flags: what else differs, a sentence each: the ratio is of these too.
+        comparable: whether the ratio says which of the two is faster.
+    """
+
+    name: str
+    a: str
+    b: str
+    a_figure: str = ""
+    b_figure: str = ""
+    ratio: statistics.Ratio | None = None
+    verdict: str
+    flags: tuple[str, ...] = ()
+    comparable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One figure of a published table, in milliseconds a step."""
+
+    sut: str
+    model: str
+    task: str
+    batch_size: int
+    ms_per_step: float
+
+
+def compare(a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A", "B")) -> list[Comparison]:
+    """Every cell of B with the cell of A that did the same work.
+
+    Cells belong together where SUT, model, size, task, scenario, precision, batch, device, lengths, inputs and weights are equal.
+    The SUTs may differ where each side has exactly one for that work. Of a cell that was measured several times in different ways (mode,
+    versions, machine) the last one counts. What has no partner is a comparison too, and its verdict says what differs.
+    """
+    pairs, alone_a, alone_b = _pairs(_newest(a), _newest(b))
+    comparisons = [_of_pair(x, y, names) for x, y in pairs]
+    comparisons += [_alone(y, alone_a, names) for y in alone_b]
+    partners = {id(near) for y in alone_b if (near := _near(y, alone_a))}
+    comparisons += [
+        Comparison(name=describe(x), a=x.sut, b="", a_figure=figure(x), verdict=f"only in {names[0]}", comparable=False)
+        for x in alone_a
+        if id(x) not in partners
+    ]
+    return comparisons
+
+
+def with_published(groups: Iterable[Group]) -> list[Comparison]:
+    """Every cell beside the published figure of its SUT, model, task and batch. None is comparable: the machine is another one."""
+    table = {(p.sut, p.model, p.task, p.batch_size): p for p in published()}
+    comparisons = []
+    for group in _newest(groups):
+        c, ours = group.cell, tables.row(group)["ms_per_step"]
+        theirs = table.get((_ALIASES.get(c.sut, c.sut), c.model, c.task, c.batch_size))
+        if c.scenario != "Offline" and c.batch_size > 1 or theirs is None or not ours or not group.good:
+            continue
+        times = theirs.ms_per_step / ours
+        comparisons.append(
+            Comparison(
+                name=describe(group),
+                a=theirs.sut,
+                b=group.sut,
+                a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
+                b_figure=f"{ours:,.4g} ms/step",
+                verdict=f"not comparable: another machine and another way of measuring (their time is {times:.3g} × ours)",
+                flags=tuple(_beside_published(group)),
+                comparable=False,
+            )
+        )
+    return comparisons
+
+
+def published() -> list[Published]:
+    """The figures of the published table that there are."""
+    text = (resources.files("harness.report") / "published" / _PUBLISHED_FILE).read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    fixed = ("model", "task", "batch_size")
+    return [
+        Published(sut=sut, model=row["model"], task=row["task"], batch_size=int(row["batch_size"]), ms_per_step=float(value))
+        for row in rows
+        for sut, value in row.items()
+        if sut not in fixed and value
+    ]
+
+
+def describe(group: Group) -> str:
+    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`."""
+    c = group.cell
+    extra = [f"{c.seq_len} tokens"] if c.seq_len else []
+    extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
+    extra += [f"{name}={value}" for name, value in sorted(c.variables.items())]
+    return ", ".join([f"{c.model} {c.size} {c.task}", c.scenario, c.precision, f"batch {c.batch_size}", c.device, *extra])
+
+
+def figure(group: Group) -> str:
+    """The figure with its interval and unit: `627 samples/s (612–640)`; empty where there is none."""
+    s, metric = group.summary, group.metric
+    if s is None or metric is None:
+        return ""
+    around = f" ({s.low:,.4g}–{s.high:,.4g})" if s.low is not None and s.high is not None else ""
+    return f"{s.median:,.4g} {metric.unit}{around}"
+
+
+def differences(a: Group, b: Group) -> list[str]:
+    """What differs between two measurements of the same work, a sentence each, the weightiest first."""
+    x, y = a.last, b.last
+    sentences = [] if x.machine == y.machine else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
+    for what, one, other in (
+        ("mode", x.result.mode, y.result.mode),
+        ("round", x.result.round, y.result.round),
+        ("planned duration", x.planned_seconds, y.planned_seconds),
+    ):
+        if one != other:
+            sentences.append(f"other {what}: {one} / {other}")
+    changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
+    if a.cell.sut != b.cell.sut:
+        changed = [name for name in changed if name in x.versions and name in y.versions]
+    sentences += [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]
+    for name in ("operating_system", "kernel", "governor", "boost"):
+        one, other = (run.record.get("machine", {}).get(name) for run in (x, y))
+        if one != other and x.record and y.record:
+            sentences.append(f"other {name.replace('_', ' ')}: {one} / {other}")
+    sources = [run.record.get("git", {}) for run in (x, y)]
+    if sources[0].get("worker_source_sha256") != sources[1].get("worker_source_sha256"):
+        revisions = " / ".join(str(git.get("revision") or "unknown")[:12] for git in sources)
+        sentences.append(f"other source of the SUTs or the worker: revision {revisions}")
+    return sentences
+
+
+def beside_earlier(result: Result) -> str | None:
+    """What a run says beside the runs of its cell before it, one sentence; None where it is the first one or has no figure.
+
+    The earlier runs are looked for beside its directory.
+    """
+    last = tables.read(result)
+    beside = [tables.read(other) for other in tables.find(Path(result.directory).parent)[0]] if result.directory and last.metric else []
+    earlier = sorted((r for r in beside if r.metric and r.result.mode == result.mode and r.order < last.order), key=lambda r: r.order)
+    if not earlier:
+        return None
+    before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
+    changed = differences(before, new)
+    alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
+    meaning = "; ".join(changed) or "nothing else differs, so two runs differ by as much by chance"
+    if alike.summary and alike.summary.spread is not None:
+        meaning += f"; the {alike.summary.repeats} runs so far: {figure(alike)}"
+    return f"{tables.ratio(new, before).value:.3g} × as fast as {Path(earlier[-1].result.directory).name}: {meaning}"
+
+
+def _newest(groups: Iterable[Group]) -> list[Group]:
+    """Of equal cells the one that was measured last, one with figures before one without."""
+    kept: dict[str, Group] = {}
+    for group in groups:
+        other = kept.get(group.cell.digest)
+        if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
+            kept[group.cell.digest] = group
+    return list(kept.values())
+
+
+def _pairs(a: Sequence[Group], b: Sequence[Group]) -> tuple[list[tuple[Group, Group]], list[Group], list[Group]]:
+    """(pairs, what is left of A, what is left of B)."""
+    by_digest = {group.cell.digest: group for group in a}
+    pairs = [(by_digest[y.cell.digest], y) for y in b if y.cell.digest in by_digest]
+    used = {id(group) for pair in pairs for group in pair}
+    rest_a, rest_b = ([g for g in side if id(g) not in used] for side in (a, b))
+    for y in rest_b:
+        mine, theirs = ([g for g in side if g.work == y.work] for side in (a, b))
+        if len(mine) == len(theirs) == 1:
+            pairs.append((mine[0], y))
+    used = {id(group) for pair in pairs for group in pair}
+    return pairs, [g for g in rest_a if id(g) not in used], [g for g in rest_b if id(g) not in used]
+
+
+def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
+    flags = differences(a, b)
+    labels = names if a.sut == b.sut else (a.sut, b.sut)
+    base: dict[str, Any] = {"name": describe(b), "a": a.sut, "b": b.sut, "a_figure": figure(a), "b_figure": figure(b)}
+    for name, group in zip(names, (a, b), strict=True):
+        if not group.good:
+            reason = group.last.result.reason
+            verdict = f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
+            return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
+    ratio = tables.ratio(b, a)
+    if ratio.method == "Welch t":
+        flags.append("the repeats were not measured in turns, so a drift of the machine between the two counts as a difference")
+    return Comparison(**base, ratio=ratio, verdict=ratio.verdict(labels[1], labels[0]), flags=tuple(flags))
+
+
+def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Comparison:
+    near = _near(y, others)
+    if near is None:
+        return Comparison(name=describe(y), a="", b=y.sut, b_figure=figure(y), verdict=f"only in {names[1]}", comparable=False)
+    differing = [f"{n.replace('_', ' ')} {one} / {other}" for (n, one), (_, other) in zip(near.work, y.work, strict=True) if one != other]
+    differing += [] if near.sut == y.sut else [f"SUT {near.sut} / {y.sut}"]
+    return Comparison(
+        name=describe(y),
+        a=near.sut,
+        b=y.sut,
+        a_figure=figure(near),
+        b_figure=figure(y),
+        verdict=f"refused: this is other work ({', '.join(differing)})",
+        comparable=False,
+    )
+
+
+def _near(y: Group, others: Sequence[Group]) -> Group | None:
+    """The cell of the other side that differs in the fewest values; None where SUT, model, task or scenario differ."""
+    same = [x for x in others if all(getattr(x.cell, n) == getattr(y.cell, n) for n in ("sut", "model", "task", "scenario"))]
+    return min(same, key=lambda x: sum(one != other for one, other in zip(x.work, y.work, strict=True)), default=None)
+
+
+def _beside_published(group: Group) -> Iterator[str]:
+    c = group.cell
+    yield f"machine: {_PUBLISHED_MACHINE} / {group.last.machine or 'unknown'}"
+    if c.size != "full":
+        yield f"size: theirs is the published model, ours is {c.size}"
+    yield f"precision: their table does not state it, ours is {c.precision}"
+    yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"

@@ -1,0 +1,112 @@
+"""The runs of each cell over time → where it got slower or faster, and what changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from harness import compare, statistics
+from harness.tables import Group, Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A step from one stretch of equal conditions to the next.
+
+    Attributes:
+        at: when the first run of the new stretch began.
+        what: what differs, a sentence each.
+        ratio: the new stretch's speed over the old one's.
+    """
+
+    at: str
+    what: tuple[str, ...]
+    ratio: statistics.Ratio
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on the speed."""
+        if self.ratio.different:
+            return ("faster: " if self.ratio.value > 1 else "slower: ") + self.ratio.verdict("it", "before")
+        return self.ratio.verdict("it", "before")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """The runs of one cell in one mode, in their order.
+
+    Attributes:
+        stretches: runs between which nothing differed but time.
+    """
+
+    stretches: tuple[Group, ...]
+
+    @property
+    def name(self) -> str:
+        """The cell in words, without the SUT."""
+        return compare.describe(self.stretches[0])
+
+    @property
+    def sut(self) -> str:
+        """The SUT with its options."""
+        return self.stretches[0].sut
+
+    @property
+    def unit(self) -> str:
+        """Of the figures."""
+        metric = self.stretches[0].metric
+        return metric.unit if metric else ""
+
+    @cached_property
+    def figures(self) -> list[float]:
+        """LoadGen's number of every run."""
+        return [figure for group in self.stretches for figure in group.figures]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each stretch begins among the figures."""
+        return [sum(len(group.figures) for group in self.stretches[:n]) for n in range(len(self.stretches))]
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """One between every two stretches."""
+        return [_change(a, b) for a, b in zip(self.stretches, self.stretches[1:], strict=False)]
+
+    @cached_property
+    def sentence(self) -> str:
+        """What became of it, in one sentence."""
+        shown = [change for change in self.changes if change.ratio.different]
+        runs = statistics.plural(len(self.figures), "run")
+        if shown:
+            return "; ".join(f"{change.verdict} since {change.at[:16]} ({change.what[0]})" for change in shown)
+        if not self.changes:
+            drift = [text for text in self.stretches[0].advice if "drift" in text]
+            return f"{runs}, nothing changed{': ' + drift[0] if drift else f': {compare.figure(self.stretches[0])}'}"
+        return f"{runs}, {statistics.plural(len(self.changes), 'change')}; no difference of speed shown"
+
+
+def trends(groups: Iterable[Group]) -> list[Trend]:
+    """A trend for every cell that was measured at least twice, those whose speed changed first."""
+    runs: dict[tuple[str, str], list[Run]] = {}
+    for group in groups:
+        for run in group.good:
+            runs.setdefault((run.result.cell.digest, run.result.mode), []).append(run)
+    found = [Trend(stretches=tuple(_stretches(sorted(of_one, key=lambda run: run.order)))) for of_one in runs.values() if len(of_one) > 1]
+    return sorted(found, key=lambda trend: not any(change.ratio.different for change in trend.changes))
+
+
+def _stretches(runs: Sequence[Run]) -> list[Group]:
+    kept: list[list[Run]] = []
+    for run in runs:
+        if kept and not compare.differences(Group(runs=(kept[-1][-1],)), Group(runs=(run,))):
+            kept[-1].append(run)
+        else:
+            kept.append([run])
+    return [Group(runs=tuple(of_one)) for of_one in kept]
+
+
+def _change(a: Group, b: Group) -> Change:
+    metric = a.metric
+    ratio = statistics.compare(b.figures, a.figures, higher_is_better=metric is None or metric.higher_is_better, paired=False)
+    return Change(at=b.runs[0].started, what=tuple(compare.differences(a, b)), ratio=ratio)

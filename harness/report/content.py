@@ -1,0 +1,369 @@
+"""Groups of repeats → what a report says: contests between SUTs, the answer in words, and tables. Nothing is drawn or written here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from harness import compare, statistics, tables
+from harness.cell import Result, Status
+from harness.tables import Group
+from sut.registry import SUTS
+
+_MOST_SENTENCES = 12
+_BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A SUT's place in a contest.
+
+    Attributes:
+        figure: LoadGen's number, the median of the repeats, in the contest's unit; None: there is none.
+        low, high: its 95 % interval.
+        struck: the figure is of an invalid run and is shown struck out.
+        best: no SUT is shown to be faster.
+        relative: its speed over the leader's, at most about 1; None where one has no figure.
+        reason: why there is no valid figure; empty where there is one.
+    """
+
+    group: Group
+    figure: float | None
+    low: float | None = None
+    high: float | None = None
+    struck: bool = False
+    best: bool = False
+    relative: statistics.Ratio | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contest:
+    """The same work done by several SUTs, on one machine and in one mode.
+
+    Attributes:
+        groups: one a SUT, the last that was measured.
+        older: how many earlier measurements of the same cells, by other versions or for another time, are left out.
+    """
+
+    groups: tuple[Group, ...]
+    older: int = 0
+
+    @cached_property
+    def name(self) -> str:
+        """The work in words."""
+        return compare.describe(self.groups[0])
+
+    @cached_property
+    def good(self) -> list[Group]:
+        """The groups that have figures, the fastest first."""
+        with_figures = [g for g in self.groups if g.good]
+        return sorted(with_figures, key=lambda g: (g.summary.mean if g.summary else 0.0) * (-1 if self.higher_is_better else 1))
+
+    @cached_property
+    def unit(self) -> str:
+        """Of all its figures; empty where there is none."""
+        return next((g.metric.unit for g in self.groups if g.metric), "")
+
+    @cached_property
+    def higher_is_better(self) -> bool:
+        """The direction of its figures."""
+        return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
+
+    @property
+    def repeats(self) -> str:
+        """`5 runs`, or `3 to 5 runs`; empty where there is no figure."""
+        counts = sorted(len(g.good) for g in self.good)
+        if not counts:
+            return ""
+        return ("" if counts[0] == counts[-1] else f"{counts[0]} to ") + statistics.plural(counts[-1], "run")
+
+    @cached_property
+    def field(self) -> list[Group]:
+        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked."""
+        ranked = [g for g in self.good if not g.unranked]
+        return ranked if len(ranked) > 1 else self.good
+
+    @property
+    def ranked(self) -> bool:
+        """Whether the figures the answer is about may stand beside one another."""
+        return not any(g.unranked for g in self.field)
+
+    @cached_property
+    def ratios(self) -> dict[str, statistics.Ratio]:
+        """SUT → its speed over the leader's, of all but the leader."""
+        return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """SUT → its place."""
+        return {g.sut: self._entry(g) for g in self.groups}
+
+    @cached_property
+    def answer(self) -> str:
+        """Which SUT is fastest and by how much, in one or two sentences."""
+        if not self.good:
+            reasons = "; ".join(f"{g.sut}: {_reason(g)}" for g in self.groups[:3])
+            return f"no SUT has a figure ({reasons})"
+        leader = self.field[0]
+        alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
+        text = alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
+        outside = [g for g in self.good if g not in self.field]
+        if not self.ranked:
+            return f"{text}. Not ranked: {next(g.unranked[0] for g in self.field if g.unranked)}"
+        return text + (f". Not ranked: {'; '.join(f'{g.sut}, because {g.unranked[0]}' for g in outside)}" if outside else "")
+
+    def _of_leader(self, leader: Group, second: Group) -> str:
+        equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
+        ahead = tables.ratio(leader, second)
+        if ahead.low is None:
+            repeats = statistics.plural(min(ahead.repeats), "run")
+            return f"{leader.sut} was fastest, {ahead.value:.3g} × {second.sut}; {repeats} of a cell cannot say how much of that is chance"
+        if equals:
+            behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
+            text = f"{_listed([leader.sut, *equals])} are fastest; no difference between them is shown"
+            return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
+        last = self.field[-1]
+        text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
+        return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
+
+    def _entry(self, group: Group) -> Entry:
+        result = group.last.result
+        if not group.good:
+            metric = result.metric if result.status == Status.INVALID else None
+            return Entry(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
+        s = group.summary
+        assert s is not None
+        ratio = self.ratios.get(group.sut)
+        if ratio is None:  # the leader, which needs a rival to be the best
+            best = any(r.low is not None for r in self.ratios.values())
+        else:
+            best = ratio.low is not None and not ratio.different and group in self.field
+        best = best and self.ranked
+        return Entry(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
+
+    @property
+    def decided(self) -> bool:
+        """Whether it has a best SUT."""
+        return any(entry.best for entry in self.entries.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Payback:
+    """After how many calls compiling pays.
+
+    Attributes:
+        compile_seconds: what compiling all shapes took.
+        calls: of a batch, after which a compiled and an eager SUT have taken equally long; None: the compiled one is not faster.
+    """
+
+    work: str
+    sut: str
+    eager: str
+    compile_seconds: float
+    calls: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overhead:
+    """Keras 3 beside bare PyTorch: the speed of one over the other."""
+
+    work: str
+    keras: str
+    bare: str
+    ratio: statistics.Ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Everything a report says.
+
+    Attributes:
+        source: the folder, as the reader knows it.
+        twins: cells that a sweep measured once more.
+        faults: result.json that could not be read → why.
+    """
+
+    source: str
+    groups: list[Group]
+    twins: list[Group] = field(default_factory=list)
+    faults: dict[Path, str] = field(default_factory=dict)
+
+    @cached_property
+    def contests(self) -> list[Contest]:
+        """In the order of model, task, scenario and batch."""
+        keyed: dict[object, list[Group]] = {}
+        for group in self.groups:
+            keyed.setdefault((group.work, group.last.result.mode, _machine(group, self.groups)), []).append(group)
+        return [_contest(of_one) for of_one in keyed.values()]
+
+    @cached_property
+    def suts(self) -> list[str]:
+        """Every SUT there is a row of, in the order of the registry."""
+        order = list(SUTS)
+        names = dict.fromkeys(g.sut for g in sorted(self.groups, key=lambda g: order.index(g.cell.sut) if g.cell.sut in order else 99))
+        return list(names)
+
+    @cached_property
+    def machines(self) -> list[str]:
+        """The machines that were measured on."""
+        return list(dict.fromkeys(g.last.machine for g in self.groups if g.last.machine))
+
+    @cached_property
+    def headline(self) -> str:
+        """The answer over all contests that have more than one SUT, in one sentence."""
+        contested = [c for c in self.contests if len(c.good) > 1]
+        if not contested:
+            count = sum(bool(g.good) for g in self.groups)
+            return f"{statistics.plural(count, 'cell')} with a figure, and no two SUTs did the same work: nothing is compared"
+        if len(contested) == 1:
+            return f"{contested[0].name}: {contested[0].answer}"
+        ranked = [c for c in contested if c.decided]
+        if not ranked:
+            return f"{len(contested)} comparisons, none of them ranked: {_commonest(contested)}"
+        wins = {sut: sum(c.entries[sut].best for c in ranked if sut in c.entries) for sut in self.suts}
+        best = max(wins, key=lambda sut: wins[sut])
+        return f"{best} is fastest, or not shown to be slower than any, in {wins[best]} of {len(ranked)} comparisons"
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """What stands below the headline: the answer of each contest, if there are several, means over them, and the machine's noise."""
+        contested = [c for c in self.contests if len(c.good) > 1]
+        if len(contested) < 2:
+            return [*self.means, *self.noise]
+        more = len(contested) - _MOST_SENTENCES
+        rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
+        return [*(f"{c.name}: {c.answer}" for c in contested[:_MOST_SENTENCES]), *rest, *self.means, *self.noise]
+
+    @cached_property
+    def noise(self) -> list[str]:
+        """What two series of the same cell differ by, which is the machine's own noise: a sentence for each twin of a sweep."""
+        pairs = [(g, t) for t in self.twins for g in self.groups if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
+        return [f"noise: {g.sut}, {compare.describe(g)}, measured twice in turns: {_noise(tables.ratio(t, g))}" for g, t in pairs]
+
+    @cached_property
+    def means(self) -> list[str]:
+        """Mean speeds over the contests in which all compared SUTs have figures, a sentence each; none where there are fewer than two."""
+        order = [sut for sut in self.suts if any(sut in c.entries and c.entries[sut].group.good for c in self.contests)]
+        base = _BARE if _BARE in order else next(iter(order), "")
+        common = [c for c in self.contests if len(c.good) > 1 and all(s in c.entries and c.entries[s].group.good for s in order)]
+        if len(common) < 2 or len(order) < 2:
+            return []
+        means = {
+            sut: statistics.geometric_mean([tables.ratio(c.entries[sut].group, c.entries[base].group).value for c in common])
+            for sut in order
+            if sut != base
+        }
+        over = f"the geometric mean of {len(common)} comparisons that all SUTs have"
+        return [f"{sut}: {mean:.3g} × {base}, {over}" for sut, mean in means.items()]
+
+    @cached_property
+    def paybacks(self) -> list[Payback]:
+        """Of each compiled SUT beside the fastest eager one."""
+        return [payback for contest in self.contests for payback in _paybacks(contest)]
+
+    @cached_property
+    def overheads(self) -> list[Overhead]:
+        """Of each Keras 3 SUT beside native PyTorch, eager and compiled."""
+        return [
+            Overhead(work=c.name, keras=g.sut, bare=bare.sut, ratio=tables.ratio(g, bare))
+            for c in self.contests
+            for g in c.good
+            if g.cell.sut.startswith("keras3-")
+            for bare in c.good
+            if bare.cell.sut in (_BARE, _COMPILED_BARE)
+        ]
+
+    @cached_property
+    def advice(self) -> list[str]:
+        """What to think of the repeats, a sentence each with the cells it is said of."""
+        said: dict[str, list[str]] = {}
+        for g in self.groups:
+            for sentence in g.advice:
+                said.setdefault(sentence.partition(" (")[0], []).append(f"{g.sut}, {compare.describe(g)}")
+        return [
+            f"{text}: {cells[0]}" + (f" and {statistics.plural(len(cells) - 1, 'other cell')}" if len(cells) > 1 else "")
+            for text, cells in said.items()
+        ]
+
+
+def gather(root: Path, source: str) -> Content:
+    """What there is to say of the run directories below a folder."""
+    results, faults = tables.find(root)
+    return of_results(results, source, faults)
+
+
+def of_results(results: Sequence[Result], source: str, faults: dict[Path, str] | None = None) -> Content:
+    """What there is to say of results and the files beside them. `faults`: files that could not be read → why."""
+    return Content(source=source, groups=tables.grouped(results), twins=tables.grouped(results, twins=True), faults=faults or {})
+
+
+def short(value: float | None) -> str:
+    """A figure as a table shows it: four digits."""
+    return "" if value is None else f"{value:,.4g}" if abs(value) < 10000 else f"{value:,.0f}"
+
+
+def range_of(low: float | None, high: float | None) -> str:
+    """`612–640`; empty where there is no interval."""
+    return "" if low is None or high is None else f"{short(low)}–{short(high)}"
+
+
+def _contest(groups: Sequence[Group]) -> Contest:
+    latest: dict[str, Group] = {}
+    for group in groups:
+        other = latest.get(group.sut)
+        if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
+            latest[group.sut] = group
+    return Contest(groups=tuple(latest.values()), older=len(groups) - len(latest))
+
+
+def _machine(group: Group, groups: Iterable[Group]) -> str:
+    """A cell that never started knows no machine: it is put to those that did the same work."""
+    return group.last.machine or next((g.last.machine for g in groups if g.work == group.work and g.last.machine), "")
+
+
+def _reason(group: Group) -> str:
+    result = group.last.result
+    cause = f" ({result.cause})" if result.cause else ""
+    return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
+
+
+def _paybacks(contest: Contest) -> Iterator[Payback]:
+    eager = [(g, t) for g in contest.good if g.execution == "eager" and (t := tables.row(g)["ms_per_step"])]
+    if not eager:
+        return
+    base, base_ms = min(eager, key=lambda pair: pair[1])
+    for group in contest.good:
+        row = tables.row(group)
+        if row["compile_seconds"] and row["ms_per_step"]:
+            saved = base_ms - row["ms_per_step"]
+            calls = 1e3 * row["compile_seconds"] / saved if saved > 0 else None
+            yield Payback(work=contest.name, sut=group.sut, eager=base.sut, compile_seconds=row["compile_seconds"], calls=calls)
+
+
+def _alike(a: Group, b: Group) -> bool:
+    return a.last.result.mode == b.last.result.mode and not compare.differences(a, b)
+
+
+def _noise(ratio: statistics.Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"they differ by {abs(ratio.value - 1):.1%}, of too few repeats for an interval"
+    if ratio.different:
+        return f"they differ ({statistics.interval(ratio.low, ratio.high)}) though they are equal: so may any two SUTs here by as much"
+    return f"no difference shown (the ratio's interval is {statistics.interval(ratio.low, ratio.high)})"
+
+
+def _by(ratio: statistics.Ratio, other: str) -> str:
+    """`1.47 × other (1.43–1.52)`."""
+    return ratio.verdict("", other).strip().removeprefix("is ")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _commonest(contests: Sequence[Contest]) -> str:
+    reasons = ["too few repeats" if c.ranked else next(g.unranked[0] for g in c.field if g.unranked) for c in contests]
+    return max(dict.fromkeys(reasons), key=reasons.count)

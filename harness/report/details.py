@@ -1,0 +1,177 @@
+"""What a report says of one cell: LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance.logs import files, read_summary, trace
+from harness import compare, statistics, terminal, words
+from harness.tables import Group
+from harness.words import Words
+from scenarios.table import SCENARIOS
+
+# Label of LoadGen's summary → what it means. Labels without an entry are shown without a word.
+_MEANING = {
+    "SUT name": "the name LoadGen's binding gives every SUT",
+    "Scenario": "how LoadGen asks: Offline hands all samples over at once, SingleStream one after the other",
+    "Mode": "PerformanceOnly measures speed; another process ran the accuracy test",
+    "Samples per second": "the figure of this scenario: all samples over the time until the last answer",
+    "90.0th percentile latency (ns)": "nine of ten queries were answered within this time",
+    "90th percentile latency (ns)": "nine of ten queries were answered within this time",
+    "Result is": "LoadGen's verdict on duration and counts; it does not look at answers",
+    "Min duration satisfied": "whether the test lasted as long as min_duration says",
+    "Min queries satisfied": "whether min_query_count queries were asked",
+    "Early stopping satisfied": "whether there were enough queries to be sure of the percentile",
+    "Early Stopping Result": "what LoadGen says of the percentile, and how many queries it would take",
+    "WARNING": "what LoadGen remarks on its settings or the test; no verdict",
+    "QPS w/ loadgen overhead": "queries a second, with the time LoadGen itself took",
+    "QPS w/o loadgen overhead": "queries a second, less the time LoadGen itself took",
+    "Min latency (ns)": "the shortest time from a query's issue to its answer; in Offline all are issued at the start",
+    "Max latency (ns)": "the longest one",
+    "Mean latency (ns)": "their mean",
+    "50.00 percentile latency (ns)": "half of the samples were answered within this time",
+    "90.00 percentile latency (ns)": "nine of ten within this time",
+    "95.00 percentile latency (ns)": "95 of 100 within this time",
+    "97.00 percentile latency (ns)": "97 of 100 within this time",
+    "99.00 percentile latency (ns)": "99 of 100 within this time",
+    "99.90 percentile latency (ns)": "999 of 1000 within this time",
+    "samples_per_query": "samples of one query: all of them in Offline, one in SingleStream",
+    "target_qps": "the rate from the calibration, by which LoadGen sizes an Offline test",
+    "target_latency (ns)": "the latency from the calibration, by which LoadGen sizes a SingleStream test",
+    "max_async_queries": "queries that may be open at a time",
+    "min_duration (ms)": "a shorter test is INVALID",
+    "max_duration (ms)": "0: no limit",
+    "min_query_count": "fewer queries are INVALID",
+    "max_query_count": "0: no limit",
+    "qsl_rng_seed": "the round's seed for which samples are loaded",
+    "sample_index_rng_seed": "the round's seed for the order of samples",
+    "schedule_rng_seed": "the round's seed for times of arrival, which these scenarios do not use",
+    "accuracy_log_rng_seed": "seed for answers that a performance test logs; 0: none",
+    "accuracy_log_probability": "the share of answers a performance test logs",
+    "accuracy_log_sampling_target": "how many answers a performance test logs",
+    "print_timestamps": "of no effect on the figure",
+    "performance_issue_unique": "a setting of the compliance test TEST04",
+    "performance_issue_same": "a setting of the compliance test TEST04",
+    "performance_issue_same_index": "a setting of the compliance test TEST04",
+    "performance_sample_count": "distinct samples that were kept loaded",
+    "accuracy_sample_count": "samples of the whole set, which the accuracy test asks for",
+}
+
+
+@dataclass(frozen=True)
+class Details:
+    """One cell, of its last run that is ok."""
+
+    group: Group
+
+    @property
+    def name(self) -> str:
+        """The cell in words, the SUT first."""
+        return f"{self.group.sut}: {compare.describe(self.group)}"
+
+    @property
+    def directory(self) -> str:
+        """Where the run lies, as the reader would type it."""
+        return terminal.near(self.group.last.result.directory)
+
+    @property
+    def command(self) -> str:
+        """What repeats it; empty where the record does not tell."""
+        return str(self.group.last.record.get("command", ""))
+
+    @property
+    def audit_command(self) -> str:
+        """What judges it again, with a page of findings."""
+        return f"./run.sh audit {shlex.quote(self.directory)} --html findings.html"
+
+    @cached_property
+    def lines(self) -> list[tuple[str, str]]:
+        """What the terminal says of the run."""
+        return [(name, text) for name, text in terminal.rows(self.group.last.result) if name != "directory"]
+
+    @cached_property
+    def summary(self) -> list[tuple[str, str, str]]:
+        """(label, value, meaning) of each line of LoadGen's summary."""
+        summary, _ = files.attempt(read_summary, self._performance / "mlperf_log_summary.txt")
+        return [(label, value, _MEANING.get(label, "")) for label, value in summary.values.items()] if summary else []
+
+    @cached_property
+    def settings(self) -> list[tuple[str, str]]:
+        """Versions, machine, revision and seconds."""
+        return list(_settings(self.group))
+
+    @cached_property
+    def evidence(self) -> list[tuple[str, str]]:
+        """What the worker saw after the test."""
+        after = self.group.last.result.evidence.get("after", {})
+        values = {**{k: v for k, v in after.items() if k != "detail" and v is not None}, **after.get("detail", {})}
+        return [(name.replace("_", " "), _plain(value)) for name, value in values.items()]
+
+    @cached_property
+    def words(self) -> list[Words]:
+        """What the model answered; none where there is no tokenizer."""
+        return words.read(Path(self.group.last.result.directory))
+
+    @cached_property
+    def times_ms(self) -> np.ndarray | None:
+        """Latencies of a scenario that asks query by query, in Offline the times between the answers of two batches; milliseconds [n].
+
+        None where LoadGen's trace was too large to keep.
+        """
+        return times_ms(self.group)
+
+    @cached_property
+    def within(self) -> statistics.Summary | None:
+        """The mean of these times and its interval; None where there are too few."""
+        return None if self.times_ms is None else statistics.within_run(self.times_ms)
+
+    @property
+    def times_are(self) -> str:
+        """What `times_ms` are, for an axis."""
+        return "ms a batch" if SCENARIOS[self.group.cell.scenario].one_query else "latency, ms"
+
+    @property
+    def _performance(self) -> Path:
+        return Path(self.group.last.result.directory) / "raw" / "performance"
+
+
+def times_ms(group: Group) -> np.ndarray | None:
+    """As `Details.times_ms`."""
+    folder = Path(group.last.result.directory) / "raw" / "performance"
+    for name in ("mlperf_log_trace.json.gz", "mlperf_log_trace.json"):
+        read, _ = files.attempt(trace.read, folder / name)
+        if read is not None and len(read.latency_ns):
+            if not SCENARIOS[group.cell.scenario].one_query:
+                return np.asarray(read.latency_ns / 1e6)
+            finished = np.sort(read.latency_ns)[group.cell.batch_size - 1 :: group.cell.batch_size]
+            return np.diff(finished, prepend=0) / 1e6
+    return None
+
+
+def _settings(group: Group) -> Iterator[tuple[str, str]]:
+    run, c = group.last, group.cell
+    yield "inputs", c.dataset
+    yield "weights", f"{c.weights} ({run.record.get('digests', {}).get('weights_source', 'unknown')})"
+    if c.options:
+        yield "options", ", ".join(f"{name}={value}" for name, value in c.options.items())
+    yield "machine", run.machine or "unknown"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in run.versions.items()) or "unknown"
+    git = run.record.get("git", {})
+    yield "source", f"{git.get('revision') or 'no revision'}{' with changes' if git.get('dirty') else ''}"
+    yield "began", run.started or "unknown"
+    yield "repeats", ", ".join(f"{figure:,.4g}" for figure in group.figures) or "none"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}: {v}" for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

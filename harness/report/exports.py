@@ -1,0 +1,106 @@
+"""A report as Markdown, CSV, JSON and Parquet. compliance/schemas/report.json describes the JSON document."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from harness import tables
+from harness.report.content import Content, Contest, Entry, range_of, short
+
+
+def rows(content: Content) -> list[dict[str, Any]]:
+    """One row a cell, with the columns of `harness.tables.COLUMNS`."""
+    return [tables.row(group) for group in content.groups]
+
+
+def document(content: Content) -> dict[str, Any]:
+    """The one JSON document: the answer, the comparisons, and the rows."""
+    return {
+        "schema": "report-1",
+        "source": content.source,
+        "answer": content.headline,
+        "means": content.means,
+        "comparisons": [_comparison(contest) for contest in content.contests],
+        "rows": rows(content),
+        "advice": content.advice,
+        "left_out": {str(path): why for path, why in content.faults.items()},
+    }
+
+
+def table_csv(content: Content) -> str:
+    """The rows as CSV with a header; lists and tables within a row are JSON."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(tables.COLUMNS), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _flat(value) for name, value in row.items()} for row in rows(content))
+    return text.getvalue()
+
+
+def parquet(content: Content) -> bytes | None:
+    """The rows as Parquet; None where pyarrow is not there."""
+    if importlib.util.find_spec("pyarrow") is None:
+        return None
+    import pyarrow
+    import pyarrow.parquet
+
+    sink = pyarrow.BufferOutputStream()
+    nested = [{name: json.dumps(value) if isinstance(value, dict) else value for name, value in row.items()} for row in rows(content)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def markdown(content: Content) -> str:
+    """The answer in words and the table, as GitHub renders it."""
+    return "\n".join(_markdown(content)) + "\n"
+
+
+def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
+    """(work, one text a SUT) of each contest; a struck-out figure is between `~~`, the best has a ★."""
+    for contest in content.contests:
+        direction = f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better" if contest.unit else "no figure"
+        yield f"{contest.name} ({direction})", [_place(contest.entries.get(sut)) for sut in content.suts]
+
+
+def _markdown(content: Content) -> Iterator[str]:
+    yield f"**{content.headline}**"
+    yield ""
+    yield from (f"- {sentence}" for sentence in content.sentences)
+    yield ""
+    yield f"| work | {' | '.join(content.suts)} |"
+    yield "|---" * (1 + len(content.suts)) + "|"
+    for work, texts in cells(content):
+        yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in (work, *texts))} |"
+    yield ""
+    yield from (f"- {sentence}" for sentence in content.advice)
+
+
+def _place(entry: Entry | None) -> str:
+    if entry is None:
+        return ""
+    if entry.reason:
+        return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
+    between = range_of(entry.low, entry.high)
+    return f"{short(entry.figure)}{f' ({between})' if between else ''}{' ★' if entry.best else ''}"
+
+
+def _comparison(contest: Contest) -> dict[str, Any]:
+    return {
+        "work": contest.name,
+        "unit": contest.unit,
+        "higher_is_better": contest.higher_is_better,
+        "answer": contest.answer,
+        "ranked": contest.ranked,
+        "fastest": contest.field[0].sut if contest.good else None,
+        "speed_over_fastest": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
+        "best": [sut for sut, entry in contest.entries.items() if entry.best],
+    }
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else value

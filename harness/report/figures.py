@@ -1,0 +1,191 @@
+"""Figures as inline SVG, drawn by matplotlib. Text stays text, and colours are those of the page, so that light, dark and print fit."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from harness.report.content import Contest, short
+from sut.registry import SUTS
+
+# The colours of Okabe and Ito 2008, "Color universal design", which readers with any colour vision tell apart; grey for the mock.
+_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#56b4e9")
+_MOCK = "#808890"
+# Drawn in these, and replaced by the page's own variables.
+_INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
+_VARIABLES = {_INK: "var(--ink)", _SOFT: "var(--soft)", _LINE: "var(--line)"}
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "report",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": _INK,
+    "axes.labelcolor": _SOFT,
+    "axes.edgecolor": _LINE,
+    "axes.linewidth": 0.8,
+    "xtick.color": _SOFT,
+    "ytick.color": _SOFT,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.6,
+}
+_WIDTH = 5.2  # inches of 72 points: as wide as a phone, so that text is of one size everywhere
+_POINTS = 300
+
+
+def colour(sut: str) -> str:
+    """The one colour of a SUT, options or not."""
+    name = sut.split(" ")[0]
+    others = [known for known in SUTS if known != "mock"]
+    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name) % len(_PALETTE)]
+
+
+def bars(contest: Contest, name: str) -> str:
+    """The figures of a contest as bars from zero with their 95 % intervals, the fastest on top; empty where there are fewer than two.
+
+    `name`: begins the ids in the SVG; no two figures of a page may share it.
+    """
+    groups = contest.good[::-1]
+    if len(groups) < 2:
+        return ""
+    with rc_context(_STYLE):
+        figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
+        for n, group in enumerate(groups):
+            s = group.summary
+            assert s is not None
+            axes.barh(n, s.median, 0.62, color=colour(group.sut))
+            end = s.median
+            if s.low is not None and s.high is not None:
+                axes.plot([s.low, s.high], [n, n], color=_INK, linewidth=1.2, solid_capstyle="butt", marker="|", markersize=6)
+                end = max(end, s.high)
+            axes.annotate(short(s.median), (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
+        axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.set_xlim(0, 1.16 * max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary))
+        axes.set_xlabel(f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better")
+        axes.xaxis.grid(True)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        return _svg(figure, name, f"{contest.name}: {contest.answer}")
+
+
+def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str) -> str:
+    """A line a SUT with a mark at each point, both axes from zero. `series`: SUT → (x, y)."""
+    with rc_context(_STYLE):
+        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(series))
+        for sut, points in series.items():
+            xs, ys = zip(*sorted(points), strict=True)
+            axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
+        _from_zero(axes, x, y)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
+def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
+    """Latencies in their order: of up to 300 stretches the median as a line, and the shortest to longest as a band."""
+    stretches = np.array_split(latencies_ms, min(_POINTS, len(latencies_ms)))
+    low, middle, high = (np.array([f(part) for part in stretches]) for f in (np.min, np.median, np.max))
+    at = np.cumsum([len(part) for part in stretches]) - [len(part) / 2 for part in stretches]
+    with rc_context(_STYLE):
+        figure, axes = _canvas(1.4, left=0.14)
+        axes.fill_between(at, low, high, color=colour(sut), alpha=0.3, linewidth=0)
+        axes.plot(at, middle, color=colour(sut), linewidth=1.2)
+        axes.set_xlim(0, len(latencies_ms))
+        _from_zero(axes, "query" if y.startswith("latency") else "batch", y)
+        return _svg(figure, name, f"{y} of {sut} in the order of the run")
+
+
+def distribution(latencies_ms: Mapping[str, np.ndarray], name: str, title: str) -> str:
+    """The share of queries that were answered within a time, a line a SUT."""
+    shares = np.linspace(0, 1, 101)
+    with rc_context(_STYLE):
+        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(latencies_ms))
+        quantiles = {sut: np.quantile(values, shares) for sut, values in latencies_ms.items()}
+        for sut, values in quantiles.items():
+            axes.plot(values, 100 * shares, color=colour(sut), linewidth=1.6, label=sut)
+        limits = [values[99] for values in quantiles.values()]
+        if max(limits) > 20 * min(limits):
+            axes.set_xscale("log")
+        else:
+            axes.set_xlim(0, 1.15 * max(limits))
+        axes.set_xlabel("latency, ms: less is better")
+        axes.set_ylabel("% of queries answered")
+        axes.set_ylim(0, 100)
+        axes.grid(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
+def trend(times: Sequence[float], figures: Sequence[float], changes: Sequence[int], sut: str, name: str, unit: str, title: str) -> str:
+    """Figures over the runs of one cell, in their order, from zero; a dashed line stands before each run in `changes` (indices)."""
+    with rc_context(_STYLE):
+        figure, axes = _canvas(1.7, left=0.14)
+        axes.plot(times, figures, color=colour(sut), marker="o", markersize=4, linewidth=1.2)
+        for index in changes:
+            axes.axvline(times[index] - 0.5, color=_INK, linewidth=1, linestyle=(0, (3, 3)))
+        axes.set_xlim(min(times) - 0.6, max(times) + 0.6)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+        _from_zero(axes, "run", unit)
+        return _svg(figure, name, title)
+
+
+def _canvas(height: float, left: float, below: float = 0.5) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes. `height` of the axes and the room `below` them are in inches; `left` is a share of the width."""
+    whole = height + below + 0.08
+    figure = Figure(figsize=(_WIDTH, whole))
+    axes = figure.add_axes((left, below / whole, 0.985 - left, height / whole))
+    axes.set_facecolor("none")
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _legend_height(suts: Sized) -> float:
+    return 0.19 * -(-len(suts) // 2) + 0.05
+
+
+def _legend(figure: Figure) -> None:
+    """Names of the lines in two columns, below the axes."""
+    figure.legend(frameon=False, fontsize=8, ncols=2, loc="lower center", borderaxespad=0.1, labelcolor=_INK)
+
+
+def _from_zero(axes: Axes, x: str, y: str) -> None:
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.yaxis.grid(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _wrapped(sut: str) -> str:
+    name, _, options = sut.partition(" ")
+    return f"{name}\n{options}" if options else name
+
+
+def _svg(figure: Figure, name: str, title: str) -> str:
+    """The figure as an <svg> element with `title` for readers who do not see it."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.S)
+    text = re.sub(r'\bid="', f'id="{name}-', text)
+    text = re.sub(r'(url\(#|href="#)', rf"\g<1>{name}-", text)
+    for colour_drawn, variable in _VARIABLES.items():
+        text = text.replace(colour_drawn, variable)
+    text = re.sub(r' (?:d|x|y|transform)="[^"]*"', lambda match: re.sub(r"(\.\d{2})\d+", r"\1", match[0]), text)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{_attribute(title)}">', text, count=1)
+    return re.sub(r"\n\s*", "\n", text).strip()
+
+
+def _attribute(text: str) -> str:
+    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;"), ("\\", "\\\\")):
+        text = text.replace(character, entity)
+    return text

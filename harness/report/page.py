@@ -1,0 +1,118 @@
+"""The HTML page of a report: one file without scripts, which loads nothing. page.html is its template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from compliance.findings.check import escape
+from harness.history import Trend
+from harness.report import figures
+from harness.report.content import Content, Contest, range_of, short
+from harness.report.details import Details, times_ms
+
+BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="report of runs">'
+"""How every page of a report begins: a file that begins otherwise is none."""
+
+# A page stays small and quick: of more contests and cells the table and the folders' names remain.
+_MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 8, 30, 6, 4
+
+
+def render(content: Content, when: datetime) -> str:
+    """The page of a report, as HTML."""
+    contested = [c for c in content.contests if len(c.good) > 1]
+    shown = [g for c in content.contests for g in c.groups][:_MOST_DETAILS]
+    body = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            content=content,
+            when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
+            contested=contested,
+            bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
+            scaling=list(_scaling(content)),
+            distributions=list(_distributions(contested)),
+            details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
+            links={id(g): f"cell{n}" for n, g in enumerate(shown)},
+            most_plots=_MOST_PLOTS,
+            rest=[g for c in content.contests for g in c.groups][_MOST_DETAILS:],
+        )
+    )
+    return f"{BEGINNING}\n{body}"
+
+
+def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
+    """The page of `history`, as HTML: a plot for each cell, and what changed where its figure did."""
+    drawn = [(trend, Markup(_trend(trend, f"trend{n}"))) for n, trend in enumerate(trends)]
+    body = _environment().get_template("history.html").render(trends=drawn, source=source, when=f"{when:%Y-%m-%d %H:%M %Z}".strip())
+    return f"{BEGINNING}\n{body}"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    here = Path(__file__).parent
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([here, here.parents[1] / "compliance" / "findings"]),
+        autoescape=True,
+        finalize=_printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"short": short}
+    environment.globals |= {"id": id, "range_of": range_of, "colour": figures.colour, "over_time": _over_time, "near": _near}
+    return environment
+
+
+def _printable(value: Any) -> Any:
+    """Text with its control characters written out; what a macro or a figure made is such text already."""
+    return value if isinstance(value, Markup) else escape(str(value))
+
+
+def _near(directory: str) -> str:
+    from harness import terminal
+
+    return terminal.near(directory)
+
+
+def _over_time(details: Details, name: str) -> Markup:
+    times = details.times_ms
+    return Markup("") if times is None else Markup(figures.over_time(times, details.group.sut, name, details.times_are))
+
+
+def _trend(trend: Trend, name: str) -> str:
+    runs = list(range(1, len(trend.figures) + 1))
+    return figures.trend(runs, trend.figures, trend.starts[1:], trend.sut, name, trend.unit, f"{trend.name}: {trend.sentence}")
+
+
+def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:
+    """Latencies of the first contests that ask query by query."""
+    by_query = [c for c in contested if not c.higher_is_better][:_MOST_DISTRIBUTIONS]
+    for n, contest in enumerate(by_query):
+        times = {g.sut: t for g in contest.good if (t := times_ms(g)) is not None}
+        if times:
+            yield contest.name, Markup(figures.distribution(times, f"latency{n}", f"latencies, {contest.name}"))
+
+
+def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:
+    """Speed over batch and over sequence length, where the same work was done with several."""
+    for axis, label in (("batch_size", "batch"), ("seq_len", "tokens an input")):
+        families: dict[tuple[Any, ...], dict[str, list[tuple[float, float]]]] = {}
+        for contest in content.contests:
+            work = dict(contest.groups[0].work)
+            x = work.pop(axis)
+            for group in contest.good if contest.higher_is_better and x else ():
+                series = families.setdefault(tuple(work.items()), {}).setdefault(group.sut, [])
+                series.append((float(x), group.summary.median if group.summary else 0.0))
+        several = [(work, series) for work, series in families.items() if any(len(points) > 1 for points in series.values())]
+        for n, (fixed, by_sut) in enumerate(several[: _MOST_FIGURES // 2]):
+            values = dict(fixed)
+            name = f"{values['model']} {values['size']} {values['task']}, {values['scenario']}, {values['precision']}: speed over {label}"
+            yield name, Markup(figures.lines(by_sut, f"{axis}{n}", label, "samples/s, more is better", name))

@@ -1,0 +1,366 @@
+"""Finished run directories → groups of repeats → rows. Only three small files of each are read, so a thousand cells take seconds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness import disturbance, statistics
+from harness.cell import Cell, Metric, Result, Status
+from sut.registry import ONE_PACKAGE, SUTS
+
+COLUMNS = {
+    "sut": "framework, backend and execution, with the options it was given",
+    "execution": "eager, compile, graph or xla",
+    "model": "",
+    "size": "",
+    "task": "predict or generate",
+    "scenario": "Offline or SingleStream",
+    "precision": "",
+    "batch_size": "samples",
+    "device": "cpu or cuda",
+    "seq_len": "tokens every input is padded to; None of a model that generates",
+    "dataset": "synthetic, or the first hex digits of the inputs' sha256",
+    "weights": "the first hex digits of the checkpoint's sha256",
+    "eos": "what ends an answer of a model that generates: stop or ignore",
+    "variables": "environment variables that may change the figure, which the user has set",
+    "mode": "quick, valid or submission",
+    "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
+    "status": "ok, invalid, oom, unsupported, error or skipped",
+    "cause": "of invalid: what makes it so",
+    "reason": "one sentence where the status is not ok",
+    "loadgen": "LoadGen's own verdict on the last run",
+    "unit": "of figure, mean, low, high and figures: samples/s or ms",
+    "higher_is_better": "True of samples/s, False of ms",
+    "repeats": "how many runs have status ok",
+    "figure": "LoadGen's number: the median of the repeats, in `unit`; of an invalid cell its last one",
+    "mean": "the geometric mean of the repeats, in `unit`",
+    "low": "the lower end of the mean's 95 % interval, in `unit`; None below three repeats",
+    "high": "the upper end, in `unit`",
+    "figures": "each repeat's, in the order they were measured, in `unit`",
+    "samples_per_second": "samples/s, median of the repeats",
+    "ms_per_step": "milliseconds of a whole batch, median of the repeats",
+    "tokens_per_second": "tokens/s, median of the repeats; None of a model that predicts",
+    "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
+    "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
+    "compile_seconds": "first calls of all shapes less the second ones, median of the repeats; None of an eager SUT",
+    "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
+    "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
+    "accuracy": "the score's value in the last run; None: not judged",
+    "accuracy_limit": "the limit of that value",
+    "ranked": "whether the figure may stand beside others",
+    "unranked": "why it may not, a sentence each",
+    "advice": "what to think of the repeats, a sentence each",
+    "machine": "processor, threads and memory, and accelerators",
+    "versions": "of the SUT's own packages and of Python",
+    "revision": "of this harness' source",
+    "started": "when the last repeat began, ISO 8601",
+    "directories": "the run directories, in the order they were measured",
+}
+"""Column → what it holds, with its unit. A row has all of them; what is not known is None."""
+
+_SAME_WORK = ("model", "size", "task", "scenario", "precision", "batch_size", "device", "seq_len", "dataset", "weights", "eos", "variables")
+_SPEEDS = ("samples_per_second", "ms_per_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One finished run.
+
+    Attributes:
+        record: record.json; empty where there is none, as of a cell that was never started.
+        planned_seconds: of job.json; None where there is none.
+    """
+
+    result: Result
+    record: Mapping[str, Any] = field(default_factory=dict)
+    planned_seconds: float | None = None
+
+    @cached_property
+    def versions(self) -> dict[str, str]:
+        """Python and the SUT's own packages; empty where no worker told any."""
+        told = self.record.get("environment", {}).get("versions", {})
+        spec = SUTS.get(self.result.cell.sut)
+        builds = {package: build for build, package in ONE_PACKAGE}
+        names = ("python", *(spec.packages if spec else ()), "mlcommons_loadgen")
+        return {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
+
+    @cached_property
+    def machine(self) -> str:
+        """Processor, threads, memory and accelerators in words; empty where it was not recorded."""
+        m = self.record.get("machine")
+        if not m:
+            return ""
+        accelerators = "".join(f", {a['name']}" for a in m.get("accelerators", ()))
+        return f"{m['cpu']}, {m['usable_threads']} threads, {m['memory_bytes'] / (1 << 30):.0f} GiB{accelerators}"
+
+    @property
+    def started(self) -> str:
+        """When it began, ISO 8601; empty where it was not recorded."""
+        return str(self.record.get("started", ""))
+
+    @property
+    def order(self) -> tuple[int, str, str]:
+        """Sorts runs by the time they began; of older records by the folder."""
+        return (int(self.record.get("started_monotonic_ns", 0)) if not self.started else 0, self.started, self.result.directory)
+
+    @property
+    def turn(self) -> tuple[str, int] | None:
+        """(the sweep, the repeat) in which it was measured; None: in no sweep."""
+        mark = self.result.sweep
+        return (mark.id, mark.repeat) if mark else None
+
+    @property
+    def metric(self) -> Metric | None:
+        """The figure, of a run that is ok."""
+        return self.result.metric if self.result.status == Status.OK else None
+
+    @cached_property
+    def disturbances(self) -> tuple[str, str]:
+        """(what makes the figure unfit for ranking, what a reader should know) of what else went on; empty texts where nothing did."""
+        serious, notes = disturbance.sentences(self.result.disturbance, self.record.get("machine", {}).get("usable_threads") or 1)
+        return "; ".join(serious), "; ".join(notes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The repeats of one cell: runs of equal cell, mode, planned duration, machine and versions, in the order they began."""
+
+    runs: tuple[Run, ...]
+
+    @property
+    def last(self) -> Run:
+        """The last run that is ok, else the last one."""
+        return next((run for run in reversed(self.runs) if run.metric), self.runs[-1])
+
+    @property
+    def cell(self) -> Cell:
+        """The cell they have in common."""
+        return self.last.result.cell
+
+    @cached_property
+    def good(self) -> tuple[Run, ...]:
+        """The runs that are ok."""
+        return tuple(run for run in self.runs if run.metric)
+
+    @cached_property
+    def figures(self) -> list[float]:
+        """LoadGen's number of each run that is ok."""
+        return [run.metric.value for run in self.good if run.metric]
+
+    @cached_property
+    def summary(self) -> statistics.Summary | None:
+        """Median, mean and interval; None where no run is ok."""
+        return statistics.summarise(self.figures) if self.figures else None
+
+    @property
+    def metric(self) -> Metric | None:
+        """Unit and direction of the figure, with the last run's value, which may be an invalid one."""
+        return self.last.result.metric
+
+    @property
+    def sut(self) -> str:
+        """The SUT with its options, as a table names it."""
+        return self.cell.sut + "".join(f" {name}={value}" for name, value in sorted(self.cell.options.items()))
+
+    @property
+    def execution(self) -> str:
+        """eager, compile, graph or xla; empty where the SUT is no longer in the registry and the record does not tell."""
+        spec = SUTS.get(self.cell.sut)
+        return str(self.last.record.get("execution", spec.execution if spec else ""))
+
+    @property
+    def work(self) -> tuple[tuple[str, Any], ...]:
+        """What was computed, without by whom: SUTs of equal work may be compared."""
+        values = (getattr(self.cell, name) for name in _SAME_WORK)
+        return tuple((name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v) for name, v in zip(_SAME_WORK, values, strict=True))
+
+    @cached_property
+    def unranked(self) -> tuple[str, ...]:
+        """Why its figure may not stand beside others. A disturbance counts where it hit more than half of the repeats."""
+        if not self.good:
+            return self.last.result.unranked or (f"its status is {self.last.result.status}",)
+        serious = [run.disturbances[0] for run in self.good]
+        reasons = dict.fromkeys(
+            reason for run in self.good for reason in run.result.unranked if reason not in run.disturbances[0].split("; ")
+        )
+        disturbed = [text for text in serious if text]
+        return (
+            *reasons,
+            *([f"{len(disturbed)} of {len(serious)} repeats were disturbed: {disturbed[0]}"] if 2 * len(disturbed) > len(serious) else []),
+        )
+
+    @cached_property
+    def advice(self) -> list[str]:
+        """What to think of the repeats; empty where there is no figure."""
+        return statistics.advice(self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good]) if self.good else []
+
+
+def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
+    """(every finished run below `root`, by path; result.json that cannot be read → why). `directory` is where each lies now."""
+    results, faults = [], {}
+    for path in sorted(_results(root)):
+        try:
+            result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+            results.append(replace(result, directory=str(path.parent)))
+        except (OSError, ValueError) as e:
+            faults[path] = str(e)
+    return results, faults
+
+
+def groups(roots: Iterable[Path]) -> list[Group]:
+    """The repeats of every cell below the folders, as `grouped` has them, without twins. Files that cannot be read are left out."""
+    return grouped(result for root in roots for result in find(root)[0])
+
+
+def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
+    """The repeats of every cell, sorted by model, task, scenario, batch and SUT. Files beside the results are read too.
+
+    Args:
+        twins: False: without those a sweep measured of a cell once more; True: of these alone.
+    """
+    runs = sorted((read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins), key=lambda run: run.order)
+    kept: dict[tuple[Any, ...], list[Run]] = {}
+    homes: dict[tuple[str, str], tuple[Any, ...]] = {}
+    for run in sorted(runs, key=lambda run: not run.versions):  # a run that told no versions joins those of its cell that did
+        cell = (run.result.cell.digest, run.result.mode)
+        key = (*cell, run.planned_seconds, run.machine, tuple(run.versions.items()))
+        if not run.versions:
+            key = homes.get(cell, key)
+        homes[cell] = key
+        kept.setdefault(key, []).append(run)
+    return sorted((Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()), key=_place)
+
+
+def table(root: Path | str) -> Any:
+    """One row a cell of the run directories below `root`; `COLUMNS` says what each column holds and its unit.
+
+    Repeats of a cell are one row. A cell that failed is a row too, with its reason and without a figure. The rows are a pandas DataFrame
+    where pandas can be imported, else a list of dicts.
+    """
+    rows = [row(group) for group in groups([Path(root)])]
+    if importlib.util.find_spec("pandas") is None:
+        return rows
+    import pandas
+
+    return pandas.DataFrame(rows, columns=list(COLUMNS))
+
+
+def row(group: Group) -> dict[str, Any]:
+    """The row of one cell: a value for each of `COLUMNS`."""
+    cell, result, metric, summary = group.cell, group.last.result, group.metric, group.summary
+    compiled = group.execution != "eager"
+    return {
+        "sut": group.sut,
+        "execution": group.execution,
+        **{name: getattr(cell, name) for name in _SAME_WORK},
+        "mode": result.mode,
+        "planned_seconds": group.last.planned_seconds,
+        "status": str(result.status),
+        "cause": result.cause,
+        "reason": result.reason,
+        "loadgen": result.loadgen,
+        "unit": metric and metric.unit,
+        "higher_is_better": metric and metric.higher_is_better,
+        "repeats": len(group.good),
+        "figure": summary.median if summary else metric and metric.value,
+        "mean": summary and summary.mean,
+        "low": summary and summary.low,
+        "high": summary and summary.high,
+        "figures": group.figures,
+        **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _SPEEDS},
+        "compile_seconds": _median(run.result.seconds.get("compile") for run in group.good) if compiled else None,
+        "peak_host_bytes": max((run.result.peak_host_bytes for run in group.runs), default=0) or None,
+        "peak_device_bytes": max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None,
+        "accuracy": result.accuracy and result.accuracy["value"],
+        "accuracy_limit": result.accuracy and result.accuracy["threshold"],
+        "ranked": not group.unranked,
+        "unranked": list(group.unranked),
+        "advice": group.advice,
+        "machine": group.last.machine or None,
+        "versions": group.last.versions,
+        "revision": group.last.record.get("git", {}).get("revision"),
+        "started": group.last.started or None,
+        "directories": [run.result.directory for run in group.runs],
+    }
+
+
+def ratio(a: Group, b: Group) -> statistics.Ratio:
+    """The speed of A over that of B. Repeats that were measured in turns (A B A B) are compared pair by pair.
+
+    Those of a sweep are pairs where they are the same repeat of the same sweep, and then what has no partner is left out.
+    Raises ValueError where one of them has no figure, or where their figures are of different kinds.
+    """
+    one, other = a.metric, b.metric
+    if not a.good or not b.good or one is None or other is None or one.name != other.name:
+        raise ValueError("both cells must have figures of one kind")
+    if pairs := swept_together(a, b):
+        x, y = ([metric.value for run in side if (metric := run.metric)] for side in zip(*pairs, strict=True))
+        return statistics.compare(x, y, higher_is_better=one.higher_is_better, paired=True)
+    return statistics.compare(a.figures, b.figures, higher_is_better=one.higher_is_better, paired=in_turns(a, b))
+
+
+def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
+    """The good runs of A and of B that are the same repeat of the same sweep; none where there are too few to compare."""
+    by_turn = {turn: run for run in b.good if (turn := run.turn)}
+    pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
+    return pairs if len(pairs) >= statistics.FEWEST else []
+
+
+def in_turns(a: Group, b: Group) -> bool:
+    """Whether the repeats were interleaved: each pair had begun before the first run of the next pair did."""
+    pairs = [sorted((x.started, y.started)) for x, y in zip(a.good, b.good, strict=False)]
+    equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
+    return equal and all(earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False))
+
+
+def read(result: Result) -> Run:
+    """A run with what its directory tells beside its result. What cannot be read is left empty."""
+    directory = Path(result.directory)
+    limits = _json(directory / "raw" / "performance" / "job.json").get("limits", {})
+    planned = limits.get("planned_ms")
+    return Run(result=result, record=_json(directory / "record.json"), planned_seconds=None if planned is None else planned / 1e3)
+
+
+def _results(root: Path) -> Iterator[Path]:
+    """Every result.json. What lies below a run directory is not looked at: logs, and a copy of the source."""
+    for folder, folders, files in os.walk(root):
+        if "result.json" in files:
+            yield Path(folder, "result.json")
+        if "record.json" in files:
+            folders.clear()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    present = sorted(value for value in values if value is not None)
+    middle = len(present) // 2
+    return None if not present else present[middle] if len(present) % 2 else (present[middle - 1] + present[middle]) / 2
+
+
+def _place(group: Group) -> tuple[Any, ...]:
+    c, suts = group.cell, list(SUTS)
+    return (
+        c.model,
+        c.size,
+        c.task,
+        c.scenario,
+        c.precision,
+        c.batch_size,
+        suts.index(c.sut) if c.sut in suts else len(suts),
+        c.digest,
+        group.last.order,
+    )

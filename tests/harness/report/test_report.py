@@ -1,0 +1,219 @@
+"""A report from run directories alone: the answer in words, the table, the page, the files, and what the model answered."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime
+
+import jsonschema
+import numpy as np
+import pytest
+
+from harness import cli, run, tables, words
+from harness.execution.environments import ROOT
+from harness.report import content, details, exports, figures, page
+from tests.support.cells import Reporter, request
+from tests.support.synthetic_runs import cell, write
+
+WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
+SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
+SUTS = ("keras3-jax", "native-torch-compile", "native-torch-eager")
+
+
+@pytest.fixture
+def three(tmp_path):
+    """Three SUTs measured in turns, five times: the second is as fast as the first, the third half as fast."""
+    for n, (sut, figure) in enumerate(zip(SUTS, (100, 100.5, 50), strict=True)):
+        noise = np.array([1, 1.02, 0.98, 1.01, 0.99]) * [1, 1, 1, 1 + n / 100, 1 - n / 100]
+        write(tmp_path, cell(sut), [figure * x for x in noise], first_minute=n)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def mock_run(tmp_path_factory):
+    """One real run of the mock that generates, on two prompts."""
+    folder = tmp_path_factory.mktemp("mock")
+    (folder / "prompts.txt").write_text("Once upon a time\n\n<script>alert(1)</script>")
+    asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt")
+    assert run.run(asked, Reporter(), 0).status == "ok"
+    return folder / "runs"
+
+
+def gathered(root):
+    return content.gather(root, "runs")
+
+
+def test_the_answer_names_all_that_are_not_shown_to_differ(three):
+    (contest,) = gathered(three).contests
+    assert re.fullmatch(
+        r"native-torch-compile and keras3-jax are fastest; no difference between them is shown, "
+        r"and native-torch-compile is 2\.\d+ × native-torch-eager \(1\.\d+–2\.\d+\)",
+        contest.answer,
+    )
+    assert [sut for sut, entry in contest.entries.items() if entry.best] == ["keras3-jax", "native-torch-compile"]
+
+
+def test_a_clear_winner_is_stated_with_its_ratio_and_interval(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [147, 148, 146])
+    write(tmp_path, cell("native-torch-eager"), [100, 101, 99], first_minute=1)
+    assert re.fullmatch(r".*: keras3-jax is fastest: 1\.4[67]\d* × native-torch-eager \(1\.4\d+–1\.\d+\)", gathered(tmp_path).headline)
+
+
+@pytest.mark.parametrize(
+    ("figures", "sentence"),
+    [
+        ([101, 99, 100], "measured twice in turns: no difference shown (the ratio's interval is 0.98–1.03)"),
+        ([110, 110.1, 109.9], "they differ (1.098–1.102) though they are equal: so may any two SUTs here by as much"),
+        ([110, None, 110], "they differ by 10.0%, of too few repeats for an interval"),
+    ],
+)
+def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
+    write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
+    write(tmp_path, cell(), figures, sweep="s-1", twin=True)
+    report = content.gather(tmp_path, "runs")
+    assert report.sentences[-1].startswith("noise: keras3-jax, bert base predict, Offline") and sentence in report.sentences[-1]
+    assert len(report.groups) == 1
+
+
+def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
+    for sut, figure in (("keras3-jax", 200), ("keras3-torch", 100)):
+        write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
+    (contest,) = gathered(tmp_path).contests
+    assert contest.answer.endswith(". Not ranked: size tiny shows that a cell works, and no more")
+    assert not any(entry.best for entry in contest.entries.values())
+
+
+def test_single_runs_are_ordered_without_a_claim(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [200])
+    write(tmp_path, cell("keras3-torch"), [100])
+    (contest,) = gathered(tmp_path).contests
+    assert contest.answer == "keras3-jax was fastest, 2 × keras3-torch; 1 run of a cell cannot say how much of that is chance"
+
+
+def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path, capsys):
+    write(tmp_path, cell("keras3-jax"), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [None])
+    write(tmp_path, cell("native-torch-eager"), [70], status="invalid", cause="accuracy", reason="wrong answers", ranked=False)
+    report = gathered(tmp_path)
+    text = exports.markdown(report)
+    assert "~~70~~ invalid (accuracy): wrong answers" in text and "oom: the kernel killed the worker" in text
+    html = page.render(report, WHEN)
+    assert "<del>70</del><br>invalid (accuracy): wrong answers" in html
+    assert cli.main(["report", str(tmp_path)]) == 0
+    assert "oom: the kernel killed the worker" in " ".join(capsys.readouterr().out.split())
+
+
+def test_means_are_over_what_all_suts_have(tmp_path):
+    for batch, factor in ((1, 2), (8, 8), (32, 100)):
+        write(tmp_path, cell("native-torch-eager", batch_size=batch), [10, 10, 10])
+        if batch < 32:
+            write(tmp_path, cell("keras3-jax", batch_size=batch), [10 * factor] * 3)
+    assert gathered(tmp_path).means == ["keras3-jax: 4 × native-torch-eager, the geometric mean of 2 comparisons that all SUTs have"]
+
+
+def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [64, 64, 64])  # 500 ms a batch, 4 s of compiling
+    write(tmp_path, cell("native-torch-eager"), [32, 32, 32])  # 1000 ms a batch
+    write(tmp_path, cell("native-torch-compile"), [16, 16, 16])
+    report = gathered(tmp_path)
+    assert [(p.sut, p.calls) for p in report.paybacks] == [("keras3-jax", 8.0), ("native-torch-compile", None)]
+    assert [(o.bare, o.ratio.value) for o in report.overheads] == [
+        ("native-torch-eager", pytest.approx(2)),
+        ("native-torch-compile", pytest.approx(4)),
+    ]
+
+
+def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell(), [200, 201, 199], day=2, planned_ms=1000)
+    (contest,) = gathered(tmp_path).contests
+    assert contest.older == 1 and contest.groups[0].figures == [200, 201, 199]
+
+
+def test_the_page_loads_nothing_and_is_well_formed(three):
+    for batch in (1, 8):
+        write(three, cell(batch_size=batch), [50, 51, 49])
+        write(three, cell("native-torch-eager", scenario="SingleStream", batch_size=batch), [5, 5.1, 4.9])
+    html = page.render(gathered(three), WHEN)
+    assert html.startswith(page.BEGINNING)
+    assert not re.search(r"<script|<link|<img|@import|https?://(?!www\.w3\.org/)", html)
+    drawings = re.findall(r"<svg.*?</svg>", html, re.S)
+    assert len(drawings) >= 2
+    for drawing in drawings:
+        ET.fromstring(drawing.replace("xlink:href", "href"))
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:url\(|href=")#([^")]+)', html)) <= set(ids)
+    assert "Speed over batch" in html and "When compiling pays" in html
+
+
+def test_bars_begin_at_zero_and_each_sut_has_one_colour(three):
+    drawing = figures.bars(gathered(three).contests[0], "x")
+    assert ">0</text>" in drawing
+    assert len({figures.colour(sut) for sut in SUTS}) == 3
+    assert all(figures.colour(sut) in drawing for sut in SUTS)
+    assert figures.colour("keras3-jax call=jit") == figures.colour("keras3-jax")
+
+
+def test_a_cells_section_explains_the_run(mock_run):
+    (group,) = tables.groups([mock_run])
+    cell_details = details.Details(group)
+    meanings = {label: meaning for label, _, meaning in cell_details.summary}
+    assert meanings["min_duration (ms)"] == "a shorter test is INVALID"
+    assert not [label for label, meaning in meanings.items() if not meaning]  # every line LoadGen writes is explained
+    assert cell_details.within and cell_details.within.low < cell_details.within.mean < cell_details.within.high
+    html = page.render(gathered(mock_run), WHEN)
+    for text in ("Once upon a time", "What it answered", "Evidence of what ran", "Time by time", cell_details.directory):
+        assert text in html
+    assert "<script>alert(1)" not in html and "&lt;script&gt;alert(1)" in html
+
+
+def test_words_say_where_an_answer_leaves_the_reference(mock_run, tmp_path, capsys):
+    (directory,) = (p.parent for p in mock_run.rglob("words.json"))
+    samples = words.read(directory)
+    assert [s.prompt for s in samples] == ["Once upon a time", "<script>alert(1)</script>"]
+    assert samples[0].differs_at is None and samples[0].answer == samples[0].reference
+    other = words.Words(prompt="p", answer="a cat", reference="a dog", tokens=5, differs_at=3)
+    assert other.shared == "a "
+    assert cli.main(["show", str(directory)]) == 0
+    out = capsys.readouterr().out
+    assert "status     ok" in out and "prompt     Once upon a time" in out and "tokens are the reference's" in out
+
+
+def test_files_hold_the_same_rows(three, tmp_path, capsys):
+    names = {flag: tmp_path / f"report.{flag}" for flag in ("html", "markdown", "csv", "json")}
+    flags = [part for flag, path in names.items() for part in (f"--{flag}", str(path))]
+    assert cli.main(["report", str(three), *flags]) == 0
+    answer = capsys.readouterr().out.split("\n")[0]
+    document = json.loads(names["json"].read_text())
+    jsonschema.validate(document, SCHEMA)
+    assert document["answer"] == answer and answer in names["html"].read_text() and answer in names["markdown"].read_text()
+    rows = list(csv.DictReader(io.StringIO(names["csv"].read_text())))
+    assert [float(row["figure"]) for row in rows] == [row["figure"] for row in document["rows"]]
+    assert list(rows[0]) == list(tables.COLUMNS)
+
+
+def test_json_alone_is_the_one_document(three, capsys):
+    assert cli.main(["report", str(three), "--json"]) == 0
+    jsonschema.validate(json.loads(capsys.readouterr().out), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words_of_it"),
+    [(["nowhere"], "there is no such directory"), (["{root}", "--html", "{root}/other"], "it is there and no page of a report")],
+)
+def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words_of_it):
+    (three / "other").write_text("mine")
+    assert cli.main(["report", *(a.format(root=three) for a in arguments)]) == 2
+    assert words_of_it in capsys.readouterr().err
+    assert (three / "other").read_text() == "mine"
+
+
+def test_a_result_that_cannot_be_read_is_named(three):
+    (three / "broken").mkdir()
+    (three / "broken/result.json").write_text("{")
+    assert "broken/result.json" in page.render(gathered(three), WHEN)

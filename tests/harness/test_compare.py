@@ -1,0 +1,140 @@
+"""Two folders of runs: which cells belong together, the verdict, and what forbids or weakens a comparison."""
+
+import json
+
+import jsonschema
+import pytest
+
+from harness import cli, compare, tables
+from harness.execution.environments import ROOT
+from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
+
+SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
+STEADY = [100, 101, 99, 100, 102]
+
+
+def compared(tmp_path):
+    return compare.compare(tables.groups([tmp_path / "a"]), tables.groups([tmp_path / "b"]), ("a", "b"))
+
+
+def test_equal_cells_are_compared_and_what_else_differs_is_named(tmp_path):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "b", cell(), [1.2 * x for x in STEADY], day=2, record={"environment": {"versions": {**VERSIONS, "jax": "0.11"}}})
+    (c,) = compared(tmp_path)
+    assert c.comparable and c.ratio.value == pytest.approx(1.2)
+    assert c.verdict.startswith("b is 1.20 × a (")
+    assert c.flags[0] == "other version of jax: 0.10.2 / 0.11"
+    assert "not measured in turns" in c.flags[1]
+
+
+def test_latencies_are_compared_as_speeds(tmp_path):
+    single = cell(scenario="SingleStream", batch_size=1)
+    write(tmp_path / "a", single, [10, 10.1, 9.9])
+    write(tmp_path / "b", single, [5, 5.1, 4.9], day=2)
+    assert compared(tmp_path)[0].ratio.value == pytest.approx(2, rel=0.02)
+
+
+def test_another_machine_is_flagged_first(tmp_path):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "b", cell(), STEADY, record={"machine": {**MACHINE, "cpu": "Another", "kernel": "Linux 7"}})
+    flags = compared(tmp_path)[0].flags
+    assert flags[0] == "other machine: A processor, 2 threads, 8 GiB / Another, 2 threads, 8 GiB"
+    assert "other kernel: Linux 6 / Linux 7" in flags
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"precision": "bfloat16"}, "precision float32 / bfloat16"),
+        ({"batch_size": 64}, "batch size 32 / 64"),
+        ({"size": "full"}, "size base / full"),
+        ({"weights": "ffffffffffff"}, "weights 0123456789ab / ffffffffffff"),
+        ({"seq_len": 256}, "seq len 128 / 256"),
+    ],
+)
+def test_other_work_is_refused_and_says_what_differs(tmp_path, change, words):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "b", cell(**change), STEADY)
+    (c,) = compared(tmp_path)
+    assert c.verdict == f"refused: this is other work ({words})" and c.ratio is None and not c.comparable
+
+
+def test_suts_differ_only_where_each_side_has_one(tmp_path):
+    write(tmp_path / "a", cell("native-torch-eager"), STEADY)
+    write(tmp_path / "b", cell("keras3-jax"), [2 * x for x in STEADY])
+    assert compared(tmp_path)[0].verdict.startswith("keras3-jax is 2.00 × native-torch-eager")
+    write(tmp_path / "b", cell("keras3-torch"), STEADY)
+    assert {c.verdict for c in compared(tmp_path)} == {"only in a", "only in b"}
+
+
+def test_a_cell_without_a_figure_says_why(tmp_path):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "b", cell(), [None])
+    assert compared(tmp_path)[0].verdict == "no figure in b: oom: the kernel killed the worker"
+
+
+@pytest.mark.parametrize(("figures", "code"), [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 0)])
+def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
+    write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])
+    write(tmp_path / "b", cell(), figures, day=2)
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == code
+    err = capsys.readouterr().err
+    assert ("slower than 5%: bert base predict" in err) == (code == 1)
+    assert ("says nothing of 1 of 1 cells" in err) == (len(figures) < 3)
+
+
+def test_the_json_document_follows_its_schema(tmp_path, capsys):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "b", cell(), STEADY)
+    write(tmp_path / "b", cell(batch_size=64), STEADY)
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, SCHEMA)
+    assert len(document["comparisons"]) == 2
+
+
+def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, capsys):
+    write(tmp_path, cell("native-torch-compile", batch_size=256), STEADY)
+    (c,) = compare.with_published(tables.groups([tmp_path]))
+    assert not c.comparable and c.ratio is None and c.a_figure == "733.2 ms/step"
+    assert c.flags[0].startswith("machine: NVIDIA A100 40 GB") and "size: theirs is the published model, ours is base" in c.flags
+    assert cli.main(["compare", str(tmp_path), "published"]) == 0
+    assert "not comparable: another machine" in capsys.readouterr().out
+
+
+def test_the_published_table_is_whole():
+    table = compare.published()
+    assert len(table) == 66
+    assert {p.model for p in table} == {"sam", "stable-diffusion", "bert", "gemma", "mistral"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{a}", "nowhere"], "nowhere: there is no such directory"),
+        (["{a}", "{empty}"], "no finished run lies below it"),
+        (["{a}", "{other}"], "they have no cell in common"),
+        (["{a}", "{a}", "--fail-if-slower", "fast"], "--fail-if-slower fast: a share such as 5% or 0.05"),
+        (["{a}", "published", "--fail-if-slower", "5%"], "the figures of `published` are of another machine"),
+        (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_sentence_and_code_2(tmp_path, capsys, arguments, words):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "other", cell("keras3-torch", model="gemma"), STEADY)
+    (tmp_path / "empty").mkdir()
+    places = {name: str(tmp_path / name) for name in ("a", "empty", "other")}
+    assert cli.main(["compare", *(argument.format(**places) for argument in arguments)]) == 2
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
+    directories = write(tmp_path, cell(), [100, 110, 105])
+    runs = tables.find(tmp_path)[0]
+    assert compare.beside_earlier(runs[0]) is None
+    assert compare.beside_earlier(runs[1]) == "1.1 × as fast as quick-1: nothing else differs, so two runs differ by as much by chance"
+    assert compare.beside_earlier(runs[2]).endswith("; the 3 runs so far: 105 samples/s (93.21–118.1)")
+    record = json.loads((directories[2] / "record.json").read_text())
+    record["environment"]["versions"]["jax"] = "0.11"
+    (directories[2] / "record.json").write_text(json.dumps(record))
+    assert compare.beside_earlier(runs[2]) == "0.955 × as fast as quick-2: other version of jax: 0.10.2 / 0.11"

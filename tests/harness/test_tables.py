@@ -1,0 +1,116 @@
+"""Run directories as rows: what is a repeat of what, and what a failed cell shows."""
+
+import importlib.util
+import json
+
+import pytest
+
+from harness import result, tables
+from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
+
+
+def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
+    write(tmp_path, cell(), [100, 102, 98])
+    (group,) = tables.groups([tmp_path])
+    row = tables.row(group)
+    assert list(row) == list(tables.COLUMNS)
+    assert (row["repeats"], row["figure"], row["unit"], row["figures"]) == (3, 100, "samples/s", [100, 102, 98])
+    assert row["low"] < 100 < row["high"] and row["ranked"]
+    assert row["ms_per_step"] == pytest.approx(320) and row["compile_seconds"] == 4.0
+    assert row["machine"] == "A processor, 2 threads, 8 GiB" and row["versions"]["jax"] == "0.10.2"
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"record": {"machine": {**MACHINE, "cpu": "Another"}}}, "machine"),
+        ({"record": {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}}, "version"),
+        ({"mode": "valid"}, "mode"),
+        ({"planned_ms": 1000}, "duration"),
+    ],
+)
+def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
+    write(tmp_path, cell(), [100])
+    write(tmp_path, cell(), [100], **second)
+    assert len(tables.groups([tmp_path])) == 2, why
+
+
+def test_a_version_the_sut_does_not_use_makes_no_other_row(tmp_path):
+    write(tmp_path, cell(), [100])
+    write(tmp_path, cell(), [100], record={"environment": {"versions": {**VERSIONS, "torch": "9"}}})
+    assert len(tables.groups([tmp_path])) == 1
+
+
+def test_a_cell_that_failed_is_a_row_with_its_reason(tmp_path):
+    write(tmp_path, cell("keras3-torch"), [None])
+    row = tables.row(tables.groups([tmp_path])[0])
+    assert (row["status"], row["reason"], row["figure"], row["repeats"], row["ranked"]) == (
+        "oom",
+        "the kernel killed the worker",
+        None,
+        0,
+        False,
+    )
+
+
+def test_a_run_that_failed_before_it_told_versions_joins_its_cell(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell(), [None], day=2, record={"environment": {"versions": {}}})
+    (group,) = tables.groups([tmp_path])
+    assert len(group.runs) == 4 and len(group.good) == 3 and group.last.metric
+
+
+def test_a_result_without_any_other_file_is_a_row_too(tmp_path):
+    (directory,) = write(tmp_path, cell(), [None])
+    (directory / "record.json").unlink()
+    (directory / "raw/performance/job.json").unlink()
+    assert tables.row(tables.groups([tmp_path])[0])["machine"] is None
+
+
+def test_repeats_measured_in_turns_are_compared_in_pairs(tmp_path):
+    write(tmp_path / "turns", cell(), [100, 120, 80], first_minute=0)
+    write(tmp_path / "turns", cell("keras3-torch"), [50, 60, 40], first_minute=1)
+    write(tmp_path / "blocks", cell("native-torch-eager"), [50, 60, 40], first_minute=60)
+    a, b, c = tables.groups([tmp_path / "turns", tmp_path / "blocks"])
+    assert tables.ratio(a, b).method == "paired t" and tables.ratio(a, b).different
+    assert tables.ratio(a, c).method == "Welch t"
+
+
+def test_repeats_of_a_sweep_are_pairs_and_what_has_no_partner_is_left_out(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [200, 220, 240, 260], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [100, 110, None, 130], day=2, sweep="s-1")
+    jax, eager = tables.groups([tmp_path])
+    ratio = tables.ratio(jax, eager)
+    assert (ratio.method, ratio.repeats, ratio.value) == ("paired t", (3, 3), pytest.approx(2))
+
+
+def test_a_twin_is_no_repeat_of_its_cell(tmp_path):
+    write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
+    write(tmp_path, cell(), [90, 90, 90], sweep="s-1", twin=True)
+    (group,) = tables.groups([tmp_path])
+    (twin,) = tables.grouped(tables.find(tmp_path)[0], twins=True)
+    assert (group.figures, twin.figures) == ([100] * 3, [90] * 3)
+
+
+def test_a_disturbance_of_most_repeats_keeps_the_row_from_the_ranking(tmp_path):
+    noise = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell(), [100], day=2, disturbance=noise)
+    (group,) = tables.groups([tmp_path])
+    assert group.unranked == () and "1 of 4 repeats was disturbed" in group.advice[0]
+    write(tmp_path, cell(), [100] * 4, day=3, disturbance=noise)
+    (group,) = tables.groups([tmp_path])
+    assert group.unranked[0].startswith("5 of 8 repeats were disturbed: other programs used 150% of a processor")
+
+
+def test_the_table_is_a_list_of_dicts_where_pandas_is_not_there(tmp_path, monkeypatch):
+    write(tmp_path, cell(), [100])
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (row,) = result.table(tmp_path)
+    assert row["sut"] == "keras3-jax" and json.dumps(row)
+
+
+def test_what_lies_within_a_run_directory_is_no_run(tmp_path):
+    (directory,) = write(tmp_path, cell(), [100])
+    write(directory / "open", cell("keras3-torch"), [50])
+    assert [r.cell.sut for r in tables.find(tmp_path)[0]] == ["keras3-jax"]

@@ -1,0 +1,75 @@
+"""Finished run directories without a measurement: a cell, its figures and what surrounds them, as result.json and record.json hold them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.cell import Cell, Metric, Result, Status, SweepMark
+
+MACHINE = {"cpu": "A processor", "usable_threads": 2, "memory_bytes": 8 << 30, "accelerators": [], "kernel": "Linux 6"}
+VERSIONS = {"python": "3.11.7", "keras": "3.15.1", "jax": "0.10.2", "torch": "2.13.0", "tensorflow-cpu": "2.20.0"}
+
+
+def cell(sut="keras3-jax", **changes) -> Cell:
+    """A cell of bert at size base, Offline."""
+    values = {
+        "sut": sut,
+        "model": "bert",
+        "size": "base",
+        "task": "predict",
+        "scenario": "Offline",
+        "precision": "float32",
+        "batch_size": 32,
+        "device": "cpu",
+        "seq_len": 128,
+        "weights": "0123456789ab",
+    }
+    return Cell(**values | changes)
+
+
+def write(
+    root: Path, of: Cell, figures, *, first_minute=0, step=10, day=1, record=None, planned_ms=10_000, sweep=None, twin=False, **changes
+) -> list[Path]:
+    """A run directory for each figure (None: status oom). Run n begins `step` minutes after run n - 1.
+
+    Args:
+        sweep: the id of a sweep, whose repeat n is run n; of a twin the id with `twin=True`.
+        changes: fields of the result.
+    """
+    directories = []
+    offline = of.scenario == "Offline"
+    start = len(list((root / of.name).glob("quick-*")))
+    for n, figure in enumerate(figures):
+        directory = root / of.name / f"quick-{start + n + 1}"
+        (directory / "raw" / "performance").mkdir(parents=True)
+        minutes = first_minute + n * step
+        started = f"2026-03-{day:02}T{minutes // 60:02}:{minutes % 60:02}:00+0000"
+        git = {"revision": "a" * 40, "dirty": False, "worker_source_sha256": "1"}
+        written = {"cell": asdict(of), "started": started, "machine": MACHINE, "git": git, "command": f"./run.sh --sut {of.sut} …"}
+        written |= {"environment": {"versions": VERSIONS}, "execution": "eager" if of.sut.endswith(("eager", "torch")) else "xla"}
+        _json(directory / "record.json", written | (record or {}))
+        _json(directory / "raw" / "performance" / "job.json", {"limits": {"planned_ms": planned_ms}})
+        name, unit = ("samples_per_second", "samples/s") if offline else ("latency_p90", "ms")
+        metrics = {"ms_per_step": 1000 * of.batch_size / figure if offline else figure} if figure else {}
+        values = {
+            "cell": of,
+            "mode": "quick",
+            "round": "v6.1",
+            "directory": str(directory),
+            "status": Status.OK if figure else Status.OOM,
+            "reason": "" if figure else "the kernel killed the worker",
+            "metric": Metric(name, figure, unit, offline) if figure else None,
+            "metrics": metrics,
+            "seconds": {"compile": 4.0},
+            "ranked": True,
+            "sweep": SweepMark(id=sweep, series=0, repeat=n + 1, twin=twin) if sweep else None,
+        }
+        _json(directory / "result.json", asdict(Result(**values | changes)))
+        directories.append(directory)
+    return directories
+
+
+def _json(path: Path, value) -> None:
+    path.write_text(json.dumps(value))
