@@ -3,6 +3,7 @@
 set -euo pipefail
 root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")" && pwd -P)
 export PYTHONPATH=$root
+case $0 in */*) export HARNESS_RUN_SH=$0 ;; esac  # how the reader calls it, for the commands that are proposed
 
 made() { cat "$root"/environments/{core,loadgen-v6.1}.txt | cmp -s - "$1/lock.txt"; }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 import textwrap
 import time
@@ -102,7 +104,7 @@ def document(value: Mapping[str, Any]) -> None:
 
 def error(text: str) -> None:
     """One sentence on standard error, in red."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {text}", style="red"))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(Text(f"error: {typed_here(text)}", style="red"))
 
 
 def result_as_json(result: Result) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def result(result: Result, hint: str = "", before: str | None = None) -> None:
         Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
     )
     more = [("before", before)] if before else []
-    for name, text in [*rows(result), *more, *([("next", hint)] if hint else [])]:
+    for name, text in [*rows(result), *more, *([("next", typed_here(hint))] if hint else [])]:
         style = _COLOURS.get(result.status, "red") if name == "status" else "strike" if name == "speed" and result.cause else ""
         console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
@@ -161,6 +163,11 @@ def near(directory: str) -> str:
     """As the reader would type it: relative where it lies below the current directory."""
     path = Path(directory)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
+
+
+def typed_here(text: str) -> str:
+    """A text whose commands call run.sh as the reader did, so that they can be pasted in this folder."""
+    return text.replace("./run.sh", shlex.quote(os.environ.get("HARNESS_RUN_SH", "./run.sh")))
 
 
 def speed(result: Result) -> str:

@@ -64,7 +64,8 @@ def main(arguments: list[str]) -> int:
         columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
         terminal.table(f"Sweep {folder.name}", columns, _rows(series, results))
         terminal.report(report.headline, report.sentences, [], (), report.advice)
-        terminal.line(f"\nnext  ./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html")
+        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
+        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
     return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
 
 

@@ -221,6 +221,8 @@ def test_run_sh_may_be_a_link(tmp_path):
     (tmp_path / "bench").symlink_to("bin/bench")
     done = subprocess.run([tmp_path / "bench", "--version"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    done = subprocess.run([tmp_path / "bench", "--sut"], capture_output=True, text=True, check=False)
+    assert f"(see {tmp_path / 'bench'} --help)" in done.stderr  # what is proposed can be pasted
 
 
 def test_ctrl_c_while_the_core_environment_is_made_costs_exit_code_130(tmp_path):
