@@ -16,7 +16,7 @@ from typing import NoReturn, TextIO
 
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
-from harness.flags import did_you_mean
+from harness.request.flags import did_you_mean
 
 
 def main(arguments: list[str]) -> int:

@@ -10,8 +10,8 @@ from compliance.rules import CURRENT
 from harness import terminal
 from harness.cell import MODES, PRECISIONS
 from harness.execution.environments import made_for
-from harness.flags import Parser, add_common
 from harness.inputs import models
+from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.registry import ALIASES, SUTS
 

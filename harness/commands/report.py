@@ -10,8 +10,8 @@ from pathlib import Path
 from harness import terminal
 from harness.commands.folders import groups_below, write, write_page
 from harness.errors import EnvironmentFailure
-from harness.flags import Parser
 from harness.report import content, exports
+from harness.request.flags import Parser
 
 
 def main(arguments: list[str]) -> int:

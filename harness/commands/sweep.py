@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import asked
 from harness.errors import UsageError
-from harness.flags import Parser, add_output
+from harness.request import asked
+from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.cell import Result
-    from harness.statistics import Ratio, Summary
+    from harness.comparison.statistics import Ratio, Summary
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
@@ -29,9 +29,10 @@ _REPEATS, _MOST = 3, 10
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import estimate, plan, terminal
+    from harness import terminal
     from harness.execution import rundir
     from harness.report import content
+    from harness.request import estimate, plan
     from harness.sweep import cells, journal, loop
 
     values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
@@ -130,7 +131,7 @@ def _repeats(flags: Any) -> Repeats:
 
 def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
     """What is going to be measured and what it takes; nothing is made for it. `shortages`: number of a series → why memory is short."""
-    from harness import estimate
+    from harness.request import estimate
     from harness.sweep import journal, schedule
 
     results = journal.read(sweep.folder.name, sweep.series)
@@ -193,7 +194,7 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
 
 def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
     """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
-    from harness import statistics
+    from harness.comparison import statistics
     from harness.sweep import schedule
 
     for one in series:
@@ -217,7 +218,7 @@ def _spread(figures: Summary) -> str:
 
 
 def _compared(ratio: Ratio) -> str:
-    from harness.statistics import interval
+    from harness.comparison.statistics import interval
 
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3g}, too few repeats"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from harness import compare, statistics, tables
 from harness.cell import Result, Status
-from harness.tables import Group
+from harness.comparison import compare, statistics, tables
+from harness.comparison.tables import Group
 from sut.registry import SUTS
 
 _MOST_SENTENCES = 12

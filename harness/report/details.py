@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from compliance.logs import files, read_summary, trace
-from harness import compare, statistics, terminal, words
-from harness.tables import Group
+from harness import terminal, words
+from harness.comparison import compare, statistics
+from harness.comparison.tables import Group
 from harness.words import Words
 from scenarios.table import SCENARIOS
 

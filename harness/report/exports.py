@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from harness import tables
+from harness.comparison import tables
 from harness.report.content import Content, Contest, Entry, range_of, short
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
-    """One row a cell, with the columns of `harness.tables.COLUMNS`."""
+    """One row a cell, with the columns of `harness.comparison.tables.COLUMNS`."""
     return [tables.row(group) for group in content.groups]
 
 

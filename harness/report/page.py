@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.check import escape
-from harness.history import Trend
+from harness.comparison.history import Trend
 from harness.report import figures
 from harness.report.content import Content, Contest, range_of, short
 from harness.report.details import Details, times_ms

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import statistics
 from harness.cell import Result, Status
-from harness.statistics import Ratio
+from harness.comparison import statistics
+from harness.comparison.statistics import Ratio
 from harness.sweep.cells import Series
 
 Results = Mapping[tuple[int, int], Result]

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from harness import plan
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution import environments, machine
 from harness.execution.environments import ROOT
 from harness.inputs import models
+from harness.request import plan
 from harness.tree import submission
 from scenarios.worker import __main__ as worker
 from sut import registry, variables

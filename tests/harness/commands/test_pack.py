@@ -9,9 +9,11 @@ import pytest
 
 from compliance import rules
 from compliance.findings.check import Verdict
-from harness import cli, plan, run
+from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
+from harness.measurement import run
+from harness.request import plan
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
 

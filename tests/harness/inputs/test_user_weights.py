@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import run
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, user_weights
+from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.tokens import bpe

@@ -13,8 +13,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from harness import cli, run, tables, words
+from harness import cli, words
+from harness.comparison import tables
 from harness.execution.environments import ROOT
+from harness.measurement import run
 from harness.report import content, details, exports, figures, page
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write

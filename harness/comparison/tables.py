@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness import disturbance, statistics
+from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
+from harness.comparison import statistics
 from sut.registry import ONE_PACKAGE, SUTS
 
 COLUMNS = {

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compliance import rules
-from harness.asked import Asked
 from harness.cell import Cell
 from harness.errors import UsageError
 from harness.execution import machine
@@ -16,6 +15,7 @@ from harness.execution.environments import LOCKS
 from harness.inputs import families, models, user_weights
 from harness.inputs.families import Family
 from harness.inputs.models import Model, Size
+from harness.request.asked import Asked
 from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
