@@ -21,6 +21,7 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):  # the lock of this machine 
     os.environ["TMPDIR"] = tempfile.tempdir = str(own)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Of two processes that share the tests one gets all that start a framework, so that one of these runs at a time."""
     for item in items:

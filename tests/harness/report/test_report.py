@@ -199,6 +199,16 @@ def test_files_hold_the_same_rows(three, tmp_path, capsys):
     assert list(rows[0]) == list(tables.COLUMNS)
 
 
+def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
+    assert cli.main(["report", str(three), "--figures", str(tmp_path / "figures"), "--quiet"]) == 0
+    (file,) = (tmp_path / "figures").iterdir()
+    assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
+    root = ET.fromstring(file.read_text())
+    (contest,) = content.gather(three, "runs").contests
+    assert (root.tag, root.get("aria-label")) == ("{http://www.w3.org/2000/svg}svg", f"{contest.name}: {contest.answer}")
+    assert "prefers-color-scheme:dark" in file.read_text()
+
+
 def test_json_alone_is_the_one_document(three, capsys):
     assert cli.main(["report", str(three), "--json"]) == 0
     jsonschema.validate(json.loads(capsys.readouterr().out), SCHEMA)
