@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     locks = [*environments.lock_files("core", HOST, CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
     environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
-    pytest = [directory / "bin" / "python", "-P", "-m", "pytest"]
+    pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest"]
     if arguments:
         return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode
     others = [*pytest, *(f"--ignore={path}" for path in _FRAMEWORKS)]
