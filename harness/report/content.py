@@ -13,6 +13,7 @@ from harness.comparison.tables import Group
 from sut.registry import SUTS
 
 _MOST_SENTENCES = 12
+_WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
 _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
 
 
@@ -283,10 +284,15 @@ class Content:
         for g in self.groups:
             for sentence in g.advice:
                 said.setdefault(sentence.partition(" (")[0], []).append(f"{g.sut}, {compare.describe(g)}")
-        return [
+        sentences = [
             f"{text}: {cells[0]}" + (f" and {statistics.plural(len(cells) - 1, 'other cell')}" if len(cells) > 1 else "")
             for text, cells in said.items()
         ]
+        widest = max((r.spread for c in self.contests for r in c.ratios.values() if r.spread and not r.different), default=0.0)
+        if widest > _WIDE:
+            more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
+            sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
+        return sentences
 
 
 def gather(root: Path, source: str) -> Content:

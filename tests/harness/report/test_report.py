@@ -81,6 +81,13 @@ def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     assert len(report.groups) == 1
 
 
+def test_more_repeats_are_advised_where_they_would_tell_a_difference(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [100, 140, 80], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [100, 90, 110], sweep="s-1")
+    (sentence,) = content.gather(tmp_path, "runs").advice
+    assert sentence.startswith("in some places no difference below ") and "--until 5%" in sentence
+
+
 def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
     for sut, figure in (("keras3-jax", 200), ("keras3-torch", 100)):
         write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
