@@ -18,18 +18,7 @@ from harness.request.flags import Parser
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    parser = Parser(
-        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
-    )
-    parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
-    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
-    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
-    flags = parser.parse_args(arguments)
+    flags = _parser().parse_args(arguments)
     groups_below(flags.root)
     report = content.gather(flags.root, terminal.near(str(flags.root.absolute())))
     if flags.html:
@@ -57,6 +46,21 @@ def main(arguments: list[str]) -> int:
             () if flags.quiet else report.advice,
         )
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
+    )
+    parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
+    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
+    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
+    return parser
 
 
 def _write_figures(folder: Path, report: content.Content) -> None:

@@ -156,7 +156,7 @@ class Group:
         return [run.metric.value for run in self.good if run.metric]
 
     @cached_property
-    def summary(self) -> statistics.Summary | None:
+    def summary(self) -> statistics.Estimate | None:
         """Median, mean and interval; None where no run is ok."""
         return statistics.summarise(self.figures) if self.figures else None
 

@@ -18,7 +18,7 @@ _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class Standing:
     """A SUT's place in a contest.
 
     Attributes:
@@ -98,7 +98,7 @@ class Contest:
         return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, Standing]:
         """SUT → its place."""
         return {g.sut: self._entry(g) for g in self.groups}
 
@@ -130,11 +130,11 @@ class Contest:
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
 
-    def _entry(self, group: Group) -> Entry:
+    def _entry(self, group: Group) -> Standing:
         result = group.last.result
         if not group.good:
             metric = result.metric if result.status == Status.INVALID else None
-            return Entry(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
+            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
@@ -143,7 +143,7 @@ class Contest:
         else:
             best = ratio.low is not None and not ratio.different and group in self.field
         best = best and self.ranked
-        return Entry(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
+        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
 
     @property
     def decided(self) -> bool:

@@ -129,7 +129,7 @@ class Details:
         return times_ms(self.group)
 
     @cached_property
-    def within(self) -> statistics.Summary | None:
+    def within(self) -> statistics.Estimate | None:
         """The mean of these times and its interval; None where there are too few."""
         return None if self.times_ms is None else statistics.within_run(self.times_ms)
 

@@ -15,7 +15,7 @@ from harness.measurement import run
 from harness.request.estimate import Cost
 from harness.sweep import journal, schedule
 from harness.sweep.cells import Series
-from harness.sweep.schedule import Repeats
+from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal, duration, speed, until
 
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
@@ -31,7 +31,7 @@ class Sweep:
 
     folder: Path
     series: Sequence[Series]
-    repeats: Repeats
+    repeats: RepeatPlan
     costs: Mapping[int, Cost]
 
 
