@@ -126,7 +126,7 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
 
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(tmp_path, locks, uv):
     slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nmkdir -p {tmp_path}/env/thing/bin\nexec sleep 60\n")
+    slow.write_text(f"#!/bin/sh\nmkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
     program = (
         "from pathlib import Path; from harness.execution import environments as e;"
