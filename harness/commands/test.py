@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
-from pathlib import Path
 
 from compliance.rules import CURRENT
 from harness.execution import environments
-from harness.execution.environments import LOCKS, ROOT
-from sut.devices import HOST
+from harness.execution.environments import ROOT
 
 
 def main(arguments: list[str]) -> int:
     """The tests, in an environment of their own: core, LoadGen and the development tools. Their arguments are pytest's."""
 
-    locks = [*environments.lock_files("core", HOST, CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
-    environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
+    environments.make(directory, environments.test_locks(CURRENT), environments.installer(), environments.say_on_stderr)
     return subprocess.run([directory / "bin" / "python", "-P", "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from compliance.logs.files import source_digest
+from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
 
@@ -124,7 +125,10 @@ SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments"
 
 
 def git() -> dict[str, Any]:
-    """Revision of this source tree and what differs from it; None where it is no checkout."""
+    """Revision of this source tree and what differs from it; None where it is no checkout. A bundle says from which it was made."""
+    if wheels.bundle(ROOT) == ROOT:
+        manifest = wheels.manifest(ROOT)
+        return {**{k: manifest[k] for k in ("revision", "dirty")}, "changed": [], "worker_source_sha256": source_digest(ROOT)}
     revision = _git("rev-parse", "HEAD")
     changed = _git("status", "--porcelain", "--", *SOURCES)
     return {
