@@ -178,11 +178,14 @@ def _append(wheel: Wheel, partial: Path) -> Iterator[int]:
     there = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(wheel.url, headers={**({"Range": f"bytes={there}-"} if there else {}), **_credentials(wheel.url)})
     with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:
-        goes_on = answer.status == 206
-        with partial.open("ab" if goes_on else "wb") as f:
+        left = int(answer.headers.get("Content-Length") or 0)
+        with partial.open("ab" if answer.status == 206 else "wb") as f:
             while piece := answer.read(_CHUNK):
                 f.write(piece)
+                left -= len(piece)
                 yield len(piece)
+        if left > 0:  # the library takes an answer that broke off for a short one
+            raise OSError(f"the connection ended {left} bytes too early")
 
 
 def _credentials(url: str) -> dict[str, str]:

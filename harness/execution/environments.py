@@ -138,7 +138,8 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
     # An environment sees the packages of the Python it was made from, but not those of another environment: these are named.
     [packages] = _ask(str(own), "import sysconfig; print(json.dumps([sysconfig.get_path('purelib')]))")
     folders = _ask(python, "import sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))")
-    (Path(packages) / "beside.pth").write_text(f"import site; [site.addsitedir(p) for p in {folders!r}]\n", encoding="utf-8")
+    lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
+    (Path(packages) / "beside.pth").write_text("".join(lines), encoding="utf-8")
     return str(own)
 
 

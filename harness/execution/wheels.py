@@ -45,7 +45,8 @@ def manifest(folder: Path) -> dict[str, Any]:
 def check(folder: Path, environment: str) -> None:
     """Raises EnvironmentFailure, one sentence, where the bundle cannot make this environment here.
 
-    It is for another machine or Python, it does not hold the environment, or a wheel is missing or damaged.
+    It is for another machine or Python, it does not hold the environment, or a wheel is missing or damaged. Of the wheels of other
+    environments the sizes are looked at, so that a copy that broke off is told before the first environment is made.
     """
     document = manifest(folder)
     again = "make the bundle again with the same command, which mends it"
@@ -54,11 +55,12 @@ def check(folder: Path, environment: str) -> None:
     if environment not in document["environments"]:
         there = ", ".join(document["environments"])
         raise EnvironmentFailure(f"the bundle {folder} holds {there} and not {environment}: name its SUT with --sut when you make it")
-    for name in document["environments"][environment]:
+    own = document["environments"][environment]
+    for name in dict.fromkeys(name for names in (own, *document["environments"].values()) for name in names):
         path, file = folder / FOLDER / name, document["files"][f"{FOLDER}/{name}"]
         if not path.is_file():
             raise EnvironmentFailure(f"the bundle {folder} lacks the wheel {name}: {again}")
-        if path.stat().st_size != file["bytes"] or sha256(path) != file["sha256"]:
+        if path.stat().st_size != file["bytes"] or (name in own and sha256(path) != file["sha256"]):
             raise EnvironmentFailure(f"the wheel {path} is damaged (it is not the file that bundle.json names): {again}")
 
 
