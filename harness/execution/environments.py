@@ -290,14 +290,14 @@ def _joined(locks: list[Path]) -> bytes:
     return b"".join(lock.read_bytes() for lock in locks)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Linux: an installer whose parent is killed ends too. It would write on into what the next command makes anew."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _run(command: list[str], what: str) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_die_with_parent)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent)
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
@@ -322,7 +322,7 @@ def _ask(python: str, program: str) -> Any:
             errors="replace",
             check=False,
             timeout=_PATIENCE_S,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         if not process.returncode:
             return json.loads(process.stdout.strip().splitlines()[-1])
