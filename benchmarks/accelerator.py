@@ -118,8 +118,10 @@ def _series(flags: argparse.Namespace) -> list[Series]:
 
 def _measure(one: Series, state: dict[str, Any], flags: argparse.Namespace, deadline_s: float) -> dict[str, Any] | None:
     """What came of a cell. None: the time was up before its end, and the same command goes on with it."""
-    assert one.request is not None  # else it has an obstacle
-    first = _checkpoint(one, state, flags)
+    try:
+        first = _prepare(one, state, flags)
+    except HarnessError as e:  # a disk that is too small for the weights
+        return {"status": "error", "reason": str(e)}
     if state["bytes_per_second"] is None:
         state["bytes_per_second"] = _bytes_per_second(flags)
     box_s = flags.box * (_FIRST_TIMES if first else 1)
@@ -138,14 +140,20 @@ def _measure(one: Series, state: dict[str, Any], flags: argparse.Namespace, dead
     return {"seconds": seconds, **_figures(result, state["bytes_per_second"])}
 
 
-def _checkpoint(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> bool:
-    """Write the weights, outside of every time box. → whether this is the first cell of its model and size."""
+def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> bool:
+    """Make environments and weights, outside of every time box. → whether this is the first cell of its model and size."""
     request = one.request
     assert request is not None
+    for name in {request.spec.environment, spec_of(request.spec.reference).environment} - {"core"}:
+        with suppress(HarnessError):  # the cell itself will say why
+            if not flags.python:
+                environments.ensure(flags.cache, name, request.device, CURRENT, environments.say_on_stderr)
     if request.benchmark in state["made"]:
         return False
     start_s = time.monotonic()
-    made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))
+    made = checkpoint.NONE
+    if request.spec.reads_weights:
+        made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))
     state["made"][request.benchmark] = {"bytes": made.bytes, "seconds": round(time.monotonic() - start_s, 1)}
     return True
 

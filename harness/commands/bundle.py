@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from sut.registry import REFERENCE, SUTS, spec_of
 
 _UNFINISHED = f"{wheels.MANIFEST}.partial"
 _PYTHONS = ("3.11", "3.12", "3.13")
+_LEFT_TO_PYTHON = ("numpy", "scipy")  # half of --core, in megabytes
 _EPILOG = """\
 Carry DIR over and call DIR/run.sh there: it makes its environments from DIR, and never tries a network. With --core only the harness'
 own part is bundled, for an interpreter that has its frameworks: DIR/run.sh --python PATH …"""
@@ -57,7 +59,7 @@ class _Plan:
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    suts = _suts(flags)
+    suts, _ = _suts(flags), _without(flags)
     platforms = [_platform(text) for text in ",".join(flags.platform or [f"manylinux_2_28_{os.uname().machine}"]).split(",")]
     if flags.python not in _PYTHONS:
         raise UsageError(f"--python {flags.python}: LoadGen has wheels for {', '.join(_PYTHONS)}")
@@ -74,8 +76,8 @@ def main(arguments: list[str]) -> int:
     for line in _announcement(summary, folder):
         reporter.say(line)
     _begin(folder)
-    _fetch(left, folder / wheels.FOLDER, reporter)
     data = _data(flags, reporter)
+    _fetch(left, folder / wheels.FOLDER, reporter)
     manifest = _write(folder, plan, data, flags, suts, platforms)
     total = sum(file["bytes"] for file in manifest["files"].values())
     if flags.json:
@@ -99,6 +101,11 @@ def _parser() -> argparse.ArgumentParser:
         "--sut", metavar="A,B", help="the SUTs whose environments are wanted, or all; that of the reference comes with them"
     )
     parser.add_argument("--core", action="store_true", help="the harness' own part alone, for --python PATH: LoadGen, Keras, KerasHub")
+    parser.add_argument(
+        "--without",
+        metavar="A,B",
+        help=f"with --core: leave these to the Python there, which has them: {' or '.join(_LEFT_TO_PYTHON)} (images with JAX have both)",
+    )
     parser.add_argument("--tests", action="store_true", help="what ./run.sh test needs, too")
     parser.add_argument("--device", choices=tuple(DEVICES), default=HOST, help=f"the device it is for (default {HOST})")
     parser.add_argument(
@@ -123,9 +130,19 @@ def _parser() -> argparse.ArgumentParser:
 def _suts(flags: Any) -> list[str]:
     if flags.core is bool(flags.sut):
         raise UsageError("a bundle needs either --sut A,B, whose environments it is to hold, or --core, the harness' own part alone")
+    if flags.core and flags.tests:
+        raise UsageError("--tests: need all that is locked: bundle them with --sut, and not with --core")
     if flags.core:
         return []
     return list(SUTS) if flags.sut == "all" else [sut_name(name.strip()) for name in flags.sut.split(",")]
+
+
+def _without(flags: Any) -> list[str]:
+    if not flags.without:
+        return []
+    if not flags.core:
+        raise UsageError(f"--without {flags.without}: is for --core; the environments of SUTs hold what is locked")
+    return [known_name(name.strip(), _LEFT_TO_PYTHON, "--without") for name in flags.without.split(",")]
 
 
 def _platform(text: str) -> str:
@@ -154,16 +171,16 @@ def _plan(flags: Any, suts: list[str], platforms: list[str], folder: Path) -> _P
 
     core, loadgen = environments.lock_files("core", HOST, CURRENT)
     if flags.core:
-        texts["environments/core.txt"] = bundle.for_measuring(core)
-        keras = [
-            environments.lock_files(spec.environment, flags.device, CURRENT)[0] for spec in SUTS.values() if spec.classes == "keras_hub"
-        ]
-        parts = {"core": texts["environments/core.txt"], wheels.BESIDE: bundle.shared(keras)}
-        for name, text in parts.items():
-            text += loadgen.read_text(encoding="utf-8")
-            found[name] = list(
-                dict.fromkeys(w for platform in platforms for w in bundle.resolve_text(text, flags.python, platform, flags.device))
-            )
+        without = _without(flags)
+        # An image has its frameworks and the reference's library, and lacks the library that runs on several frameworks.
+        others = [spec.environment for spec in SUTS.values() if spec.classes not in ("", spec_of(REFERENCE).classes)]
+        parts = bundle.shared([environments.lock_files(name, flags.device, CURRENT)[0] for name in others], without)
+        texts["environments/core.txt"] = bundle.for_measuring(core, without)
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, text in (("core", texts["environments/core.txt"]), (wheels.BESIDE, parts)):
+                lock = Path(scratch) / f"{name}.txt"
+                lock.write_text(text, encoding="utf-8")
+                add(name, [lock, loadgen])
     else:
         add("core", [core, loadgen])
         specs = [spec_of(name) for name in (*suts, *([REFERENCE] if any(SUTS[sut].reads_weights for sut in suts) else []))]
@@ -171,7 +188,7 @@ def _plan(flags: Any, suts: list[str], platforms: list[str], folder: Path) -> _P
             add(f"{name}-{flags.device}", environments.lock_files(name, flags.device, CURRENT))
     if flags.tests:
         add("dev", environments.test_locks(CURRENT))
-    return _Plan(environments=found, texts=texts, sources=dict(_sources(folder, tests=flags.tests or not flags.core)))
+    return _Plan(environments=found, texts=texts, sources=dict(_sources(folder, tests=not flags.core)))
 
 
 def _sources(folder: Path, tests: bool) -> Iterator[tuple[str, Path]]:
@@ -297,6 +314,7 @@ def _write(folder: Path, plan: _Plan, data: Mapping[str, Path], flags: Any, suts
         "platforms": platforms,
         "device": flags.device,
         "core": flags.core,
+        "without": _without(flags),
         "suts": suts,
         "environments": {name: [w.filename for w in each] for name, each in plan.environments.items()},
         "files": files,

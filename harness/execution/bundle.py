@@ -10,7 +10,6 @@ import base64
 import os
 import shutil
 import subprocess
-import tempfile
 import tomllib
 import urllib.error
 import urllib.request
@@ -54,15 +53,15 @@ class Wheel:
         return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def for_measuring(lock: Path) -> str:
-    """A lock without what only reports need."""
-    return "".join(block for block in lock_blocks(lock) if block_name(block) not in _NOT_FOR_MEASURING)
+def for_measuring(lock: Path, without: Iterable[str] = ()) -> str:
+    """A lock without what only reports need, and without what the Python there has."""
+    return "".join(block for block in lock_blocks(lock) if block_name(block) not in {*_NOT_FOR_MEASURING, *without})
 
 
-def shared(locks: Sequence[Path]) -> str:
+def shared(locks: Sequence[Path], without: Iterable[str] = ()) -> str:
     """What several locks have in common, as a lock: of all Keras environments that is Keras' own part, without a framework."""
     names = set.intersection(*({block_name(block) for block in lock_blocks(lock)} for lock in locks))
-    return "".join(block for block in lock_blocks(locks[0]) if block_name(block) in names - _NOT_FOR_MEASURING)
+    return "".join(block for block in lock_blocks(locks[0]) if block_name(block) in names - {*_NOT_FOR_MEASURING, *without})
 
 
 def resolve(locks: Sequence[Path], python: str, platform: str) -> list[Wheel]:
@@ -96,14 +95,6 @@ def resolve(locks: Sequence[Path], python: str, platform: str) -> list[Wheel]:
             raise EnvironmentFailure(f"{wheel.filename}: its sha256 is not in the lock, so it is another file than the one that was locked")
         result.append(wheel)
     return result
-
-
-def resolve_text(lock: str, python: str, platform: str, device: str) -> list[Wheel]:
-    """The same of a lock that is no file. `device`: its name tells which builds are wanted, as that of a lock's file does."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"lock-{device}.txt"
-        path.write_text(lock, encoding="utf-8")
-        return resolve([path], python, platform)
 
 
 def _filename(wheel: Any) -> str:

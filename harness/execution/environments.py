@@ -134,13 +134,17 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
     lock = directory.with_suffix(".txt")
     lock.write_text("".join(blocks), encoding="utf-8")
     make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python, name=wheels.BESIDE)
-    own = directory / "bin" / "python"
-    # An environment sees the packages of the Python it was made from, but not those of another environment: these are named.
-    [packages] = _ask(str(own), "import sysconfig; print(json.dumps([sysconfig.get_path('purelib')]))")
+    return _let_see(directory, python)
+
+
+def _let_see(directory: Path, python: str) -> str:
+    """Let an environment import what another interpreter imports, after its own packages. → the environment's interpreter."""
+    own = str(directory / "bin" / "python")
+    packages = _ask(own, "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
     folders = _ask(python, "import sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))")
     lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
     (Path(packages) / "beside.pth").write_text("".join(lines), encoding="utf-8")
-    return str(own)
+    return own
 
 
 def lock_blocks(lock: Path) -> list[str]:
@@ -207,6 +211,8 @@ def make(
             ],
             directory.name,
         )
+        if bundle and name is None and wheels.manifest(bundle).get("without"):
+            _let_see(directory, python)
         partial = stamp.with_suffix(".partial")
         partial.write_bytes(_joined(locks))
         partial.replace(stamp)

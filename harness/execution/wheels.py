@@ -6,6 +6,7 @@ Standard library only: run.sh makes the core environment from a bundle before an
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import platform
@@ -49,6 +50,9 @@ def check(folder: Path, environment: str) -> None:
     environments the sizes are looked at, so that a copy that broke off is told before the first environment is made.
     """
     document = manifest(folder)
+    for name in document.get("without", ()) if environment != BESIDE else ():
+        if importlib.util.find_spec(name) is None:
+            raise EnvironmentFailure(f"the bundle {folder} leaves {name} to {sys.executable}, which lacks it: make one without --without")
     again = "make the bundle again with the same command, which mends it"
     if reason := _misfit(document):
         raise EnvironmentFailure(f"the bundle {folder} {reason}")

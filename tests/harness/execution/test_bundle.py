@@ -128,6 +128,7 @@ def test_an_environment_is_made_from_a_bundle(tmp_path, thing):
         ({"platforms": ["manylinux_2_17_sparc"]}, "is for manylinux_2_17_sparc and this machine is"),
         ({"platforms": [HERE.replace("2_17", "2_999")]}, "manylinux_2_999"),
         ({"environments": {}}, "and not thing-cpu: name its SUT"),
+        ({"without": ["no_such_package"]}, "leaves no_such_package to .* which lacks it"),
         ("missing", "lacks the wheel fast-1.0"),
         ("shortened", "is damaged"),
         ("altered", "is damaged"),
