@@ -117,7 +117,7 @@ def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path |
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
             "or leave --python out"
         )
-    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v) != v]
+    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v).partition("+")[0] != v]
     notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in {*versions, *brought}]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
     return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
