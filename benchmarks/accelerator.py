@@ -2,7 +2,7 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.accelerator --minutes 30 [--device cuda] [--python python3]
 
-(after one `./run.sh doctor`, which makes that environment). Each cell runs in a process and a time box of its own. After each cell
+(after one `./run.sh list`, which makes that environment). Each cell runs in a process and a time box of its own. After each cell
 accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command goes on where it was.
 """
 
