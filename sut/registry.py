@@ -64,8 +64,9 @@ _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
 _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
-_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory")  # on a CPU it is told in words alone
-_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED")
+# On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
+_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(

@@ -6,12 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from compliance.rules import CURRENT
 from harness.execution import environments
-from harness.execution.environments import LOCKS, ROOT
-from sut.devices import HOST
+from harness.execution.environments import ROOT
 
 _FRAMEWORKS = ("tests/broken", "tests/sut", "tests/harness/inputs/test_drawn.py", "tests/test_readme.py")
 """Tests that start a framework: one at a time, because two need too much memory."""
@@ -22,9 +20,8 @@ def main(arguments: list[str]) -> int:
 
     Without arguments those that start a framework run beside all others, whose output comes last.
     """
-    locks = [*environments.lock_files("core", HOST, CURRENT), LOCKS / "dev.txt"]
     directory = ROOT / ".cache" / "environments" / "dev"
-    environments.make(directory, locks, [str(Path(sys.executable).with_name("uv"))], environments.say_on_stderr)
+    environments.make(directory, environments.test_locks(CURRENT), environments.installer(), environments.say_on_stderr)
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest"]
     if arguments:
         return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode

@@ -203,7 +203,7 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.asked.python and name != "core":
-        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device)
+        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device, request.asked.cache)
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from sut import precision
+from sut import device_memory, precision
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import exact
@@ -54,7 +54,8 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
     call's own products differ, or where one of these is narrower.
     """
     held, computed = _dtypes(model)
-    matrix_flops = backend.matrix_flops(held[0])  # first: it compiles programs of its own
+    with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):
+        matrix_flops = backend.matrix_flops(held[0])  # first: it compiles programs of its own
     product_error = precision.error(backend.product(held[0]))
     seen = backend.watch(model, call)
     same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[held[0]])
@@ -62,7 +63,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
         graphs=seen.pop("graphs"),
         graph_breaks=None,
         precision=precision.classify(product_error) if same else "mixed",
-        peak_device_bytes=backend.peak_device_bytes(workload.device),
+        peak_device_bytes=device_memory.peak(backend.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
             "call": f"{type(model).__name__}.{name}",

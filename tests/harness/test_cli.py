@@ -67,7 +67,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
         ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
-        (["sweep", "--sut", "mock", "--scenario", "Offline"], "a sweep needs --model, or the name of a recipe: keras3-published"),
+        (["sweep", "--sut", "mock", "--scenario", "Offline"], "--model, or the name of a recipe: accelerator, keras3-published"),
         (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),

@@ -121,7 +121,7 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     (tmp_path / lock).write_text("torch==2.13.0\n")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    assert environments._sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
+    assert environments.sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
 
 
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(tmp_path, locks, uv):
