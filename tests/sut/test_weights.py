@@ -58,7 +58,7 @@ def python(interpreter: Path, module: str, argument: Path, **variables: str) -> 
 
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """bert/ and mistral/ in shards, gemma/ in one file."""
+    """gemma/ in one file; bert/, mistral/, llama/ and tied/, a Mistral without a head, in shards."""
     root = tmp_path_factory.mktemp("saved")
     python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
     return root
@@ -177,9 +177,9 @@ def test_a_sharded_folder_holds_what_its_single_file_would(saved):
         np.testing.assert_array_equal(np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected)
 
 
-def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
+def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
     flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
-    assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
+    assert cli.main([*flags, "--weights", str(saved / "tied"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
     assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "user", True)
     record = json.loads((Path(found["directory"]) / "record.json").read_text())

@@ -30,7 +30,8 @@ def main(directory: Path) -> None:
     llama = t.LlamaForCausalLM(
         t.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-4, rope_parameters=rope, tie_word_embeddings=True)
     )
-    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral), ("llama", llama)):
+    tied = t.MistralForCausalLM(t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True))
+    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral), ("tied", tied), ("llama", llama)):
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 2:
