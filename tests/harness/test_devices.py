@@ -70,7 +70,8 @@ def test_its_variables_are_recorded(tpu, monkeypatch):
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    assert registry.packages() == ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers")
+    known = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp", "transformers")
+    assert registry.packages() == known
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
