@@ -25,7 +25,7 @@ MISTAKES = [
     ("gemma", {"rms_norm_eps": 1e-5}),
     ("gemma", {"hidden_act": "gelu"}),
     ("llama", {"rms_norm_eps": 1e-6}),
-    ("llama", {"rope_theta": 10000.0}),
+    ("llama", {"rope_theta": 500000.0}),
     ("llama", {"rope_scaling": None}),
 ]
 
