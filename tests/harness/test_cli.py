@@ -11,7 +11,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from harness.cell import Status
 from harness.execution.environments import ROOT
+from harness.inputs import models
+from sut.registry import SUTS
+from tests.support.synthetic_runs import cell, write
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
@@ -261,6 +265,21 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
     assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x"}
     assert tmp_path.exists()
+
+
+def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
+    jax = {"sut": "keras3-jax", "model": "mistral", "task": "generate"}
+    write(tmp_path, cell(sut="keras3-jax"), [None, 5.0], status=Status.OK, reason="")
+    write(tmp_path, cell(**jax), [None], reason="the kernel killed the worker")
+    rows = json.loads(run_sh("list", "--matrix", tmp_path, "--json").stdout)["matrix"]
+    told = {(row["sut"], row["model"]): (row["status"], row["reason"]) for row in rows}
+    assert told["keras3-jax", "bert"] == ("ok", "")
+    assert told["keras3-jax", "mistral"] == ("oom", "the kernel killed the worker")
+    assert told["keras3-torch", "bert"] == ("not run", f"no finished run below {tmp_path}")
+    assert told["keras2-tensorflow", "gemma"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
+    assert len(told) == len(rows) == len(models.names()) * sum(spec.reads_weights for spec in SUTS.values())
+    shown = run_sh("list", "--matrix", tmp_path).stdout
+    assert f"oom: {told['keras3-jax', 'mistral'][1]}" in shown
 
 
 def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):

@@ -52,7 +52,6 @@ def test_what_may_change_a_figure_is_part_of_the_cell_and_places_and_logs_are_no
 
 
 def test_a_cell_with_such_a_variable_is_another_cell(tmp_path, monkeypatch):
-
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     without = request(tmp_path).cell()

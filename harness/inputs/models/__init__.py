@@ -28,6 +28,7 @@ class Weight:
         mean, std: of the normal distribution it is drawn from.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
         residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
+        unless: a configuration key; where it is true, the model has no such tensor.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Weight:
     std: float = 0.0
     gain: float | None = None
     residual: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class UserWeightsRules:
         renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
+        rope: how config.json may scale rotary positions, as Transformers calls it; a SUT that cannot says so.
         adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
     """
 
@@ -85,6 +88,7 @@ class UserWeightsRules:
     renamed: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
+    rope: tuple[str, ...] = ()
     adds: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -176,12 +180,13 @@ def load(name: str) -> Model:
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return UserWeightsRules(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
+    return UserWeightsRules(**{**data, "only": only, **{key: tuple(data.get(key, ())) for key in ("ignored", "rope")}})
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
     layers = range(config["num_hidden_layers"])
-    return tuple(_tensor(w, n, config) for w in weights for n in (layers if "{layer}" in w.name else layers[:1]))
+    there = [w for w in weights if not (w.unless and config.get(w.unless))]
+    return tuple(_tensor(w, n, config) for w in there for n in (layers if "{layer}" in w.name else layers[:1]))
 
 
 def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:

@@ -260,6 +260,7 @@ SUT_ENVIRONMENTS = sorted({spec.environment for spec in SUTS.values()} - {"core"
 CUDA_LIBRARY = {
     "keras3-jax": "jax-cuda13-plugin",
     "keras3-tensorflow": "nvidia-cudnn-cu12",
+    "keras2-tensorflow": "nvidia-cudnn-cu12",
     "keras3-torch": "triton",
     "native-torch": "triton",
 }
@@ -276,7 +277,7 @@ def test_every_sut_environment_has_a_lock_for_each_device(name):
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(name):
     versions = [
-        dict(re.findall(r"^(keras|keras-hub|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
+        dict(re.findall(r"^(keras|keras-hub|tf-keras|keras-nlp|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
         for text in ((environments.LOCKS / f"{name}-{device}.txt").read_text() for device in ("cpu", "cuda"))
     ]
     assert versions[0] == versions[1]
@@ -285,7 +286,8 @@ def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(
 
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_no_environment_holds_a_framework_that_is_not_its_own(name):
-    own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-tensorflow": {"tensorflow"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
+    own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
+    own |= dict.fromkeys(("keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"})
     for device in ("cpu", "cuda"):
         held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
         assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]
