@@ -26,7 +26,7 @@ class MockTraining:
         self.trainable, self.steps = len(self.weights), 0
         self.moments = np.zeros((2, len(self.weights)))
         self.losses: list[float] = []
-        self.ready_ns = 0
+        self.ready_ns, self.in_fit = 0, False
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -34,10 +34,12 @@ class MockTraining:
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
         """Each step takes `latency-ms`. As on a device, the loop goes on before a step is done."""
+        self.in_fit = True
         for batch in self._broken(batches):
             self._step(batch)
             self.ready_ns = max(self.ready_ns, time.perf_counter_ns()) + int(self.options.get("latency-ms", 1.0) * 1e6)
             on_step(self._mean_loss)
+        self.in_fit = False
 
     def _broken(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches in the order in which this mock takes them."""
@@ -69,14 +71,15 @@ class MockTraining:
         return wrong == "learning-rate" or (wrong == "other-when-timed" and len(self.losses) > 1)
 
     def _mean_loss(self) -> float:
-        if self.options.get("wrong-fit") != "early-end":
-            self.synchronise()
+        self.synchronise()
         mean = float(np.mean(self.losses))
         self.losses.clear()
         return mean
 
     def synchronise(self) -> None:
-        """Wait for the steps that were begun."""
+        """Wait for the steps that were begun. One that ends early waits once the loop is over."""
+        if self.options.get("wrong-fit") == "early-end" and self.in_fit:
+            return
         time.sleep(max(0, self.ready_ns - time.perf_counter_ns()) / 1e9)
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:

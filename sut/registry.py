@@ -98,8 +98,8 @@ SUTS: dict[str, SutSpec] = {
             "wrong": (("swap-rows", "zero-position"), "break the answers: swap the rows of each batch, or zero position 0 of each input"),
             "wrong-fit": (
                 ("learning-rate", "skip-batch", "shuffle", "frozen", "early-end", "other-when-timed"),
-                "break the training: a larger learning rate, a batch left out, batches in another order, a parameter that stays, a loss "
-                "that waits for nothing, or a larger learning rate after the first step where losses are not read",
+                "break the training: a larger learning rate, a batch left out, batches in another order, a parameter that stays, no wait "
+                "for the last step, or a larger learning rate after the first step where losses are not read",
             ),
         },
     ),

@@ -1,6 +1,6 @@
 """The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or what its loss was. No LoadGen here.
 
-A timed run reads the loss twice: after the first step, which builds and compiles, and after the last one. Both wait for the device: the
+A timed run reads the loss and waits for the device twice: after the first step, which builds and compiles, and after the last one. The
 window between them is closed. The other steps are left as the framework has them, which may run ahead of its device.
 """
 
@@ -29,7 +29,7 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     batches = qsl.batches(job.workload.batch_size)
-    timer = Timer(job, beat, len(batches))
+    timer = Timer(job, beat, len(batches), sut.synchronise)
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
     timer.began_ns = _clock()
     sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
@@ -60,6 +60,7 @@ class Timer:
 
     Attributes:
         expected: how many steps there will be.
+        synchronise: waits for the device.
         began_ns: when the first step began.
         started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step after the first; its device may be behind.
@@ -70,6 +71,7 @@ class Timer:
     job: Job
     beat: Heartbeat
     expected: int
+    synchronise: Callable[[], None]
     steps: int = 0
     began_ns: int = 0
     started_ns: int = 0
@@ -98,11 +100,13 @@ class Timer:
         if self.steps == self.expected or self.job.test != PERFORMANCE:
             self.losses.append(loss())
         if self.steps == self.expected:
+            self.synchronise()
             self.closed_ns = _clock()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
     def _start(self, loss: Callable[[], float]) -> None:
         self.losses.append(loss())
+        self.synchronise()
         first_ns = _clock() - self.began_ns
         self.beat.enter("test", hang_limit_s(first_ns), self.expected - 1)
         self._before = counters.read(self.job.workload.device), disturbance.read()

@@ -42,6 +42,18 @@ class KerasTraining:
         return runtime.evidence(self.model, self.workload, "fit", call)
 
 
+class DenseAdamW(keras.optimizers.AdamW):
+    """Keras' AdamW on dense gradients.
+
+    Where a backend has a gradient for each token, Keras 3.15 squares them one by one: of a token that repeats, the second moment is then
+    the sum of the squares, and not the square of the sum. After 20 steps at size tiny the losses are 0.03 of their deviation off.
+    """
+
+    def apply(self, grads: list[Any], trainable_variables: Any = None) -> None:
+        """Make them dense, and go on as Keras does."""
+        super().apply([runtime.backend.dense(gradient) for gradient in grads], trainable_variables)
+
+
 class _Steps(keras.callbacks.Callback):
     """Tells the end of each step where the next one begins, and that of the last one where the epoch ends.
 
@@ -77,9 +89,9 @@ def load(workload: Workload) -> KerasTraining:
         backbone = kind.backbone_cls.from_preset(str(workload.checkpoint), dtype=dtype, dropout=0.0)
     model = kind(backbone, num_classes=workload.config["model"]["num_labels"], dropout=0.0)
     bert.complete(model, workload)
-    constants = workload.config["optimizer"]
+    adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
     model.compile(
-        optimizer=keras.optimizers.AdamW(**constants),
+        optimizer=adamw(**workload.config["optimizer"]),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=None,
         jit_compile=workload.execution == "xla",

@@ -81,7 +81,7 @@ def test_what_a_result_prints_names_steps(good):
     ],
 )
 def test_a_broken_training_is_invalid_and_says_why(tmp_path, wrong, cause, words):
-    found = trained(tmp_path, **{"wrong-fit": wrong, "latency-ms": 10.0 if wrong == "early-end" else MILLISECONDS})
+    found = trained(tmp_path, **{"wrong-fit": wrong, "latency-ms": 75.0 if wrong == "early-end" else MILLISECONDS})
     assert (found.status, found.cause) == ("invalid", cause) and found.reason.startswith(words)
     assert not found.ranked
 
@@ -127,7 +127,7 @@ TAMPERED = {
     "an earlier end": (both_copies(earlier_end), "training-steps"),
     "a later beginning": (both_copies(sooner_started), "training-steps"),
     "a time that runs back": (both_copies(lambda d: d["marks_ns"].reverse()), "training-steps"),
-    "a long tail": (both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 10**9)), "training-window"),
+    "a long tail": (both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 2 * 10**9)), "training-window"),
     "no losses while timed": (both_copies(lambda d: d.update(losses=[])), "training-while-timed"),
     "other losses while timed": (both_copies(lambda d: d.update(losses=[1.0, 9.0])), "training-while-timed"),
     "text for a time": (both_copies(lambda d: d.update(closed_ns="1")), "training-files"),
