@@ -181,7 +181,7 @@ def test_the_folder_of_a_training_is_made_again_from_the_raw_files(copy):
 
 
 def test_a_training_that_was_interrupted_goes_on_with_the_test_that_is_left(tmp_path):
-    asked = request(tmp_path, scenario="Fit", duration=None)
+    asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})  # the parent looks once a second
     with pytest.raises(KeyboardInterrupt):
         run.run(asked, Reporter(stop="accuracy"), 0)
     reporter = Reporter()

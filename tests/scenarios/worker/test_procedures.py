@@ -31,9 +31,9 @@ def test_a_procedure_gets_a_loaded_and_warm_sut_and_tells_fields_of_the_outcome(
 
 
 def test_an_unknown_procedure_ends_the_worker_with_those_there_are(tmp_path):
-    job = replace(mock_job.make(tmp_path), procedure="fit")
+    job = replace(mock_job.make(tmp_path), procedure="profile")
     outcome = process.run(job, sys.executable, {}, lambda beat: None)
-    assert (outcome.status, outcome.reason) == ("error", "ValueError: there is no procedure 'fit'; there are loadgen, reference")
+    assert (outcome.status, outcome.reason) == ("error", "ValueError: there is no procedure 'profile'; there are loadgen, reference, fit")
 
 
 def test_a_job_of_an_older_run_is_a_test_of_loadgen(tmp_path):
