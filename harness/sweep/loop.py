@@ -43,7 +43,7 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
         with locks.held(sweep.folder / ".lock"):
             results = journal.read(sweep.folder.name, sweep.series)
             retry = [key for key, result in results.items() if result.status in _AGAIN]
-            latest_s: dict[int, float] = {}  # by the number of a series; its first measurement makes the accuracy test too
+            latest_s: dict[int, float] = {}  # by the number of a series; its first measurement may make the reference too
             for again in ([], retry):
                 for key in again:
                     results.pop(key)
