@@ -48,7 +48,7 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
     otherwise that of the latest run.
     """
-    from harness import tables  # imports numpy, and the other listings answer at once
+    from harness.comparison import tables  # imports numpy, and the other listings answer at once
 
     runs: dict[tuple[str, str], Result] = {}
     for run in sorted(tables.find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
