@@ -18,6 +18,7 @@ from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, page
+from sut import registry
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write
 
@@ -166,6 +167,10 @@ def test_bars_begin_at_zero_and_each_sut_has_one_colour(three):
     assert len({figures.colour(sut) for sut in SUTS}) == 3
     assert all(figures.colour(sut) in drawing for sut in SUTS)
     assert figures.colour("keras3-jax call=jit") == figures.colour("keras3-jax")
+
+
+def test_no_two_suts_of_the_registry_share_a_colour():
+    assert len({figures.colour(sut) for sut in registry.SUTS}) == len(registry.SUTS)
 
 
 def test_a_cells_section_explains_the_run(mock_run):
