@@ -16,8 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from harness.report.content import Contest, short
 from sut.registry import SUTS
 
-# The colours of Okabe and Ito 2008, "Color universal design", which readers with any colour vision tell apart; grey for the mock.
-_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#56b4e9")
+# The colours of Okabe and Ito 2008, "Color universal design", which readers with any colour vision tell apart, and two of Tol 2021,
+# "Colour schemes"; grey for the mock.
+_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#56b4e9", "#882255", "#999933", "#f0e442")
 _MOCK = "#808890"
 # Drawn in these, and replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
