@@ -147,7 +147,7 @@ class JaxCausalLM:
             return greedy(config, weights, ids, begin, new, ends)
 
         def teacher_forced(weights: Weights, ids: jax.Array) -> jax.Array:
-            cache = empty_cache(config, *ids.shape, weights["model.embed_tokens.weight"].dtype)
+            cache = empty_cache(config, ids.shape[0], ids.shape[1], weights["model.embed_tokens.weight"].dtype)
             hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
             return rate(weights, hidden).astype(jnp.float32)
 
