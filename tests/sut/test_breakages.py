@@ -68,7 +68,7 @@ def test_native_jax_ends_each_answer_at_its_end_token_and_stops_when_all_have_en
     """Each row's eleventh token is an end token."""
     found = probed("native-jax", "mistral")
     answers, tokens = found.answers("ended"), found.reference["tokens"]
-    counts = padding.produced(tokens, found.inputs["max_new_tokens"], answers["ends"])
+    counts = padding.produced(tokens, found.inputs["max_new_tokens"], answers["ends"].tolist())
     np.testing.assert_array_equal(answers["n_tokens"], counts)
     for row, count in enumerate(counts):
         np.testing.assert_array_equal(answers["tokens"][row, :count], tokens[row, :count])
