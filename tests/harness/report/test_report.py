@@ -18,7 +18,7 @@ from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, page
-from sut import registry
+from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write
 
@@ -137,6 +137,21 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
     ]
 
 
+def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path):
+    for sut, figures_ in (("keras3-jax", [64, 65, 63]), ("native-jax", [128, 130, 126]), ("native-torch-compile", [32, 32, 32])):
+        write(tmp_path, cell(sut), figures_, sweep="s-1")
+    report = gathered(tmp_path)
+    (cost,) = [o for o in report.overheads if o.cost]
+    assert (cost.keras, cost.bare, cost.keras_ms, cost.bare_ms) == ("keras3-jax", "native-jax", 500, 250)
+    assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
+    html = page.render(report, WHEN)
+    assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
+
+
+def test_every_sut_has_a_colour_of_its_own():
+    assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
+
+
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell(), [200, 201, 199], day=2, planned_ms=1000)
@@ -167,10 +182,6 @@ def test_bars_begin_at_zero_and_each_sut_has_one_colour(three):
     assert len({figures.colour(sut) for sut in SUTS}) == 3
     assert all(figures.colour(sut) in drawing for sut in SUTS)
     assert figures.colour("keras3-jax call=jit") == figures.colour("keras3-jax")
-
-
-def test_no_two_suts_of_the_registry_share_a_colour():
-    assert len({figures.colour(sut) for sut in registry.SUTS}) == len(registry.SUTS)
 
 
 def test_a_cells_section_explains_the_run(mock_run):
