@@ -1,9 +1,9 @@
 """How far honest SUTs are from the reference. It writes harness/inputs/disagreement.toml, from which the limits follow.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.disagreement [--models bert …] [--sizes tiny base] [--suts …]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.disagreement [--models bert …] [--sizes tiny base] [--suts …] [--fit]
 
 (after one `./run.sh list`, which makes that environment). Each cell answers 64 synthetic inputs in a process of its own. What the file
-holds of other cells stays. An hour on two cores.
+holds of other cells stays. An hour on two cores. With --fit the cells are trainings of `--mode`, each a run of its own.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,13 @@ import numpy as np
 
 from compliance import rules
 from compliance.scoring import accuracy
+from harness import terminal
 from harness.execution import environments, machine
 from harness.inputs import checkpoint, dataset, limits, models
 from harness.inputs.models import Model, Size
+from harness.measurement import run
+from harness.request import plan
+from harness.request.asked import Asked
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of
@@ -36,6 +41,7 @@ from sut.registry import REFERENCE, SUTS, packages, spec_of
 _SAMPLES, _REFERENCE_BATCH = 64, 32
 _FIELDS = ("logit_gap", "compared_fraction", "argmax_fraction")
 _HEAD = """# How far honest SUTs are from the reference, over 64 synthetic inputs: written by benchmarks/disagreement.py, never by hand.
+# Trainings: over the losses of as many steps, in standard deviations of the reference's: loss_error, and first_loss_error of the first.
 # harness/inputs/limits.py makes the limits of accuracy tests from it. In standard deviations of the reference's logits: logit_error and
 # logit_gap. As shares of the generated tokens: compared_fraction and argmax_fraction.
 """
@@ -50,7 +56,34 @@ def main() -> int:
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
+    parser.add_argument("--fit", action="store_true", help="measure trainings")
+    parser.add_argument("--mode", default="valid", help="of trainings: how many steps")
     flags = parser.parse_args()
+    return _trainings(flags) if flags.fit else _answers(flags)
+
+
+def _trainings(flags: argparse.Namespace) -> int:
+    """A run of scenario Fit for each cell; its losses count whether or not they pass. → the exit code."""
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, size, sut, precision in product(flags.models, flags.sizes, flags.suts, flags.precisions):
+            where = {"model": name, "size": size, "precision": precision, "device": flags.device, "sut": sut}
+            request = plan.resolve(Asked(**where, scenario="Fit", mode=flags.mode, out=Path(folder), cache=flags.cache))
+            result = run.run(request, terminal.Terminal(quiet=True), time.monotonic_ns())
+            if result.accuracy is None:
+                failed += result.status != "unsupported"
+                sys.stderr.write(f"{name} {size} {sut} {precision}: {result.status}: {result.reason}\n")
+                continue
+            errors = {"loss_error": result.accuracy["value"], "first_loss_error": result.accuracy["detail"]["first_loss_error"]}
+            row = {**where, "steps": int(result.accuracy["detail"]["steps"]), **{k: float(f"{v:.4g}") for k, v in errors.items()}}
+            _keep(row)
+            sys.stdout.write(f"{_line(row)}\n")
+            sys.stdout.flush()
+    return int(failed > 0)
+
+
+def _answers(flags: argparse.Namespace) -> int:
+    """Answers of each cell, in a process of its own. → the exit code."""
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
@@ -137,7 +170,7 @@ class MeasuredSize:
 
 def _keep(row: Mapping[str, Any]) -> None:
     """Put the row into the file, in the place of an earlier one of the same cell."""
-    rows = {tuple(r[key] for key in ("model", "size", "precision", "device", "sut")): r for r in [*_earlier(), row]}
+    rows = {(*(r[key] for key in ("model", "size", "precision", "device", "sut")), "loss_error" in r): r for r in [*_earlier(), row]}
     text = f"{_HEAD}\norigin = {{ {_origin()} }}\n\nmeasured = [\n"
     limits.DATA.write_text(text + "".join(f"    {_line(rows[key])},\n" for key in sorted(rows)) + "]\n", encoding="utf-8")
 

@@ -20,7 +20,7 @@ from harness.cell import Cell, Metric, Result, Status, SweepMark
 from harness.comparison.tables import find, table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
-from harness.tree import submission
+from harness.tree import submission, training
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
 from sut.registry import packages
@@ -36,11 +36,11 @@ _LATENCIES = {
 # Cause → the checks (ids of compliance/findings/checks.toml) that make a measurement invalid for it, the first cause first. Any other
 # failed check is cause "audit".
 _CAUSES = {
-    "precision": ("performance-precision", "accuracy-precision"),
-    "evidence": ("performance-evidence", "accuracy-evidence"),
-    "accuracy": ("accuracy-score", "answers-while-measuring"),
+    "precision": ("performance-precision", "accuracy-precision", "training-precision"),
+    "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
+    "accuracy": ("accuracy-score", "answers-while-measuring", "training-loss", "training-while-timed"),
     "kept answers": ("fresh-inputs",),
-    "speed": ("plausible-speed",),
+    "speed": ("plausible-speed", "training-speed", "training-window"),
 }
 
 
@@ -63,10 +63,15 @@ def derive(directory: Path, score: submission.Score | None = None, audit: Audit 
             status, reason = (outcome.status, outcome.reason) if outcome else ("error", "not finished")
             figures = _figures(directory, record, outcomes["performance"])
             return Result(**base, status=Status(status), reason=reason, unranked=(f"its status is {status}",), **figures)
-    score = submission.score(directory, record) if score is None else score
+    if score is None:
+        score = submission.score(directory, record) if _by_loadgen(record) else training.score(directory)
     audit = audits.audit(directory, record["round"], with_result=False) if audit is None else audit
     warnings = [*record["notes"], *_measured_again(directory)]
     return _judged(base | _figures(directory, record, outcomes["performance"]), record, score, audit, warnings)
+
+
+def _by_loadgen(record: Mapping[str, Any]) -> bool:
+    return SCENARIOS[record["cell"]["scenario"]].loadgen
 
 
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
@@ -88,7 +93,7 @@ def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Sc
     checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], values, checks)
     judged = isinstance(score, accuracy.Accuracy)
-    unranked = [*_unranked(record, values["loadgen"], cause, judged), *disturbances]
+    unranked = [*_unranked(record, values.get("loadgen"), cause, judged), *disturbances]
     return Result(
         **values,
         status=Status.INVALID if cause else Status.OK,
@@ -113,11 +118,11 @@ def _measured_again(directory: Path) -> Iterator[str]:
         )
 
 
-def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: bool) -> Iterator[str]:
+def _unranked(record: dict[str, Any], loadgen: str | None, cause: str | None, judged: bool) -> Iterator[str]:
     """Why the figure may not stand beside others, a sentence each."""
     if cause:
         yield f"it is invalid ({cause})"
-    if loadgen != "VALID":
+    if _by_loadgen(record) and loadgen != "VALID":
         yield "LoadGen does not call it VALID"
     if not judged:
         yield "nobody could judge its accuracy"
@@ -130,7 +135,7 @@ def _unranked(record: dict[str, Any], loadgen: str, cause: str | None, judged: b
 def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[str | None, str]:
     """(cause, sentence) of the first thing that is wrong, or (None, "")."""
     failures = [c for c in checks if c.verdict is Verdict.FAIL]
-    if mode != "quick" and figures["loadgen"] != "VALID":
+    if mode != "quick" and figures.get("loadgen", "VALID") != "VALID":
         return "loadgen", f"LoadGen: {figures['loadgen']}"
     for cause, ids in _CAUSES.items():
         for check in failures:
@@ -143,19 +148,38 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOu
     """What the performance test tells, even where the accuracy test failed after it."""
     if performance is None or performance.status != "ok":
         return {}
-    detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
-    metrics = _metrics(detail, record, performance)
+    read = _of_loadgen if _by_loadgen(record) else _of_training
     return {
-        "loadgen": _loadgen_verdict(detail),
-        "metric": _metric(detail, record["cell"]["scenario"]),
-        "metrics": metrics,
+        **read(directory, record, performance),
         "evidence": _evidence(performance),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
         "peak_device_bytes": (performance.evidence_after or {}).get("peak_device_bytes"),
         "energy": dict(performance.energy),
-        "measured": _measured(detail, record, performance),
         "disturbance": dict(performance.disturbance),
+    }
+
+
+def _of_loadgen(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
+    """What LoadGen's log tells."""
+    detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
+    return {
+        "loadgen": _loadgen_verdict(detail),
+        "metric": _metric(detail, record["cell"]["scenario"]),
+        "metrics": _metrics(detail, record, performance),
+        "measured": _measured(detail, record, performance),
+    }
+
+
+def _of_training(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
+    """What the kept times of the steps tell."""
+    steps, figure = training.read_steps(directory), SCENARIOS[record["cell"]["scenario"]].figure
+    metrics, samples = training.figures(steps), steps.count * steps.batch_size
+    joules = {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
+    return {
+        "metric": Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better),
+        "metrics": metrics | joules,
+        "measured": {"samples": samples, "batches": steps.count, "padding_fraction": 0},
     }
 
 

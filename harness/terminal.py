@@ -33,7 +33,7 @@ _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
     "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
 }
-_TOLD = ("same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction")
+_TOLD = ("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction")
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
 _WIDE = 200  # columns, where nobody looks at a terminal
@@ -179,7 +179,12 @@ def speed(result: Result) -> str:
         parts.append(f"median {m['latency_p50_ms']:.4g} ms")
     if "tokens_per_second" in m:
         parts.append(f"{m['tokens_per_second']:,.4g} tokens/s")
-    if "ms_per_step" in m:
+    if one.name == "ms_per_step":
+        if "step_mean_low_ms" in m:
+            parts[0] += f" ({m['step_mean_low_ms']:,.4g}–{m['step_mean_high_ms']:,.4g})"
+            parts.append(f"median {m['step_median_ms']:.4g}, 90th percentile {m['step_p90_ms']:.4g}")
+        parts.append(f"{m['samples_per_second']:,.4g} samples/s")
+    elif "ms_per_step" in m:
         parts.append(f"{m['ms_per_step']:.4g} ms/step")
     return " · ".join(parts)
 
@@ -187,6 +192,8 @@ def speed(result: Result) -> str:
 def measured(result: Result) -> str:
     """What the figure rests on."""
     m, batch, scenario = result.measured, result.cell.batch_size, SCENARIOS[result.cell.scenario]
+    if not scenario.loadgen:
+        return _steps(result)
     batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
     padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
     parts = [f"{m['samples']:,} samples{batches}{padding}"]
@@ -199,6 +206,17 @@ def measured(result: Result) -> str:
         end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
         parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
     return "; ".join(parts)
+
+
+def _steps(result: Result) -> str:
+    m, lengths = result.metrics, f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
+    text = (
+        f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after a first one of "
+        f"{m['first_step_seconds']:.3g} s; {m['input_seconds']:.2g} s waiting for input"
+    )
+    if "drift_fraction" in m:
+        return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"
+    return f"{text}; single steps are not seen, for the framework runs ahead of its device"
 
 
 def accuracy(result: Result) -> str:

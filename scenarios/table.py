@@ -1,5 +1,7 @@
 """The scenarios, as one literal dict. The worker, the plan, the figures and the flags read it; it needs the standard library alone.
 
+Those of LoadGen answer queries. `Fit` is none of LoadGen's: it times training steps (`scenarios.worker.fit`).
+
 A new scenario is a file beside this one and an entry here. compliance/ keeps tables of its own on purpose: it must not believe what it
 judges.
 """
@@ -22,7 +24,7 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """The one number LoadGen gives for a scenario, and how a result states it.
+    """The one number of a scenario, and how a result states it.
 
     Attributes:
         name, unit: those of result.json.
@@ -43,7 +45,8 @@ class Scenario:
     """What is known of a scenario without running it.
 
     Attributes:
-        name: LoadGen's own.
+        name: LoadGen's own, or `Fit`.
+        loadgen: whether LoadGen drives it. What follows `figure` is said of such a scenario only.
         module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`, `drive(issue, indices)` and
             `callbacks(sut, qsl, respond, job, started)`.
         measures: one word for the flag's help.
@@ -55,13 +58,14 @@ class Scenario:
     """
 
     name: str
-    module: str
     measures: str
     figure: Figure
-    counts: Callable[[Mapping[str, float], int, float], Counts]
-    trace_bytes_a_sample: int
-    one_query: bool
-    one_sample_a_query: bool
+    loadgen: bool = True
+    module: str = ""
+    counts: Callable[[Mapping[str, float], int, float], Counts] = lambda conf, one_pass, sample_ns: Counts(0, 0)
+    trace_bytes_a_sample: int = 0
+    one_query: bool = True
+    one_sample_a_query: bool = False
 
     def load(self) -> ModuleType:
         """The scenario's module, imported on first use."""
@@ -115,5 +119,11 @@ SCENARIOS: dict[str, Scenario] = {
         trace_bytes_a_sample=1024,
         one_query=False,
         one_sample_a_query=True,
+    ),
+    "Fit": Scenario(
+        name="Fit",
+        loadgen=False,
+        measures="training steps",
+        figure=Figure(name="ms_per_step", unit="ms/step", higher_is_better=False, estimates={}),
     ),
 }

@@ -1,8 +1,8 @@
-"""What a SUT is told (Workload), what it must do (Inference), and how it proves what ran (Evidence)."""
+"""What a SUT is told (Workload), what it must do (Inference or Training), and how it proves what ran (Evidence)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ class Workload:
     Attributes:
         config: the model's configuration in Hugging Face names (`config.json` of the checkpoint) under "model"; the classes by
             framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the
-            ids at which an answer ends (none: each row gets all tokens it asks for).
+            ids at which an answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the constants of AdamW.
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
         device: `cpu` or `cuda`.
@@ -105,3 +105,32 @@ class Inference(Protocol):
 
         It must be made, once, under the framework's profiler. Untimed; its shape has run before, so that it compiles nothing.
         """
+
+
+class Training(Protocol):
+    """A model to train, fresh from its checkpoint. A SUT's file `<family>_fit` is a module with `load(workload: Workload) -> Training`.
+
+    All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every parameter, a constant learning rate, no
+    clipping of gradients, no dropout, the mean cross-entropy of a batch as its loss.
+    """
+
+    trainable: int
+    """How many parameters the optimizer changes."""
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Rename, transpose, cast: of inputs with their `label`. Called before the clock."""
+
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+        """One step on each of the prepared batches, in their order, by the framework's own loop.
+
+        Args:
+            steps: how many batches there are.
+            on_step: to be called after each step, with a function that waits for the step and gives the mean loss of the steps since it
+                was called last. A timed run calls it at the first step and at the last one only, and `synchronise` after it.
+        """
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """What the framework itself sees of `call`, which makes some more steps by `fit`. It must be made, once."""

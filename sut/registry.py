@@ -13,6 +13,9 @@ from sut.devices import DEVICES
 REFERENCE = "plain-transformers"
 """What gives the answers that others are compared with (see REFERENCES). Its library made the models: config.json names its classes."""
 
+FIT = "fit"
+"""The task of training; the others are `predict` and `generate`."""
+
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
 
@@ -95,6 +98,11 @@ SUTS: dict[str, SutSpec] = {
             "kill-at": (int, "SIGKILL the worker at this batch"),
             "exhaust-memory-at": (int, "allocate until the system refuses or kills, at this batch"),
             "wrong": (("swap-rows", "zero-position"), "break the answers: swap the rows of each batch, or zero position 0 of each input"),
+            "wrong-fit": (
+                ("learning-rate", "skip-batch", "shuffle", "frozen", "early-end", "other-when-timed"),
+                "break the training: a larger learning rate, a batch left out, batches in another order, a parameter that stays, no wait "
+                "for the last step, or a larger learning rate after the first step where losses are not read",
+            ),
         },
     ),
     "keras3-jax": SutSpec(
@@ -242,15 +250,22 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
         return f"--precision {precision}: {reason}"
     if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
         return reason
-    module = spec.module.format(family=family)
+    module = module_of(sut, family, task)
     if importlib.util.find_spec(module) is None:
-        return f"{sut} has no {module.replace('.', '/')}.py, the file of {model}'s family"
+        what = f"no fit is written for {model}'s family" if task == FIT else f"the file of {model}'s family"
+        return f"{sut} has no {module.replace('.', '/')}.py, {what}"
     return None
 
 
-def load_module(sut: str, family: str) -> ModuleType:
-    """Import the file of a SUT or a reference for this model family; only the worker calls it."""
-    return importlib.import_module(spec_of(sut).module.format(family=family))
+def module_of(sut: str, family: str, task: str) -> str:
+    """The module of a SUT or a reference for this model family. What trains stands beside what answers: `bert_fit` beside `bert`."""
+    module = spec_of(sut).module.format(family=family)
+    return f"{module}_{FIT}" if task == FIT else module
+
+
+def load_module(sut: str, family: str, task: str = "") -> ModuleType:
+    """Import that module; only the worker calls it."""
+    return importlib.import_module(module_of(sut, family, task))
 
 
 def packages() -> tuple[str, ...]:

@@ -33,6 +33,7 @@ class Observed:
         operators: aten operators, those that compiled code calls included.
         operators_outside: those outside of every call of what Inductor compiled.
         operators_left: those of them within a forward pass: what was left out of the compiled part of the model.
+        products_outside: matrix products outside of every call of what Inductor compiled, those of a backward pass too.
         regions: entries into what Dynamo captured, whatever its backend made of it. Of a model compiled as a whole: one a pass.
         inductor_calls: calls of what Inductor compiled.
         script_calls: entries into TorchScript.
@@ -46,6 +47,7 @@ class Observed:
     operators: int = 0
     operators_outside: int = 0
     operators_left: int = 0
+    products_outside: int = 0
     regions: int = 0
     inductor_calls: int = 0
     script_calls: int = 0
@@ -78,21 +80,30 @@ def module_hooks(model: torch.nn.Module, before: Callable[..., None], after: Cal
             handle.remove()
 
 
-def observe(model: Any, call: Callable[[], Any], device: torch.device | str, dtype: torch.dtype, hooks: Hooks = module_hooks) -> Observed:
+def observe(
+    model: Any,
+    call: Callable[[], Any],
+    device: torch.device | str,
+    dtype: torch.dtype,
+    hooks: Hooks = module_hooks,
+    gradients: bool = False,
+) -> Observed:
     """Watch a call that is to make forward passes of `model`, the very module that the measured code calls.
 
     It must be of a shape that ran before, or it may compile. By the profiler, because a TorchDispatchMode would switch Dynamo off, and for
     later calls too: it would change what is measured. `device`, `dtype`: of the products that are made within, see `Observed`.
+    `gradients`: whether the call trains.
     """
     passes = _Passes(device, dtype)
     with hooks(model, passes.before, passes.after):
-        events = _profiled(call)
+        events = _profiled(call, gradients)
     return _read(events, passes)
 
 
-def _profiled(call: Callable[[], Any]) -> list[Any]:
+def _profiled(call: Callable[[], Any], gradients: bool) -> list[Any]:
     """The profiler's own events: torch's list of them takes a hundred times as long to make."""
-    with torch.no_grad(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profile:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.set_grad_enabled(gradients), torch.profiler.profile(activities=activities, record_shapes=True) as profile:
         call()
     return list(profile.profiler.kineto_results.events())
 
@@ -149,10 +160,12 @@ def _read(events: Sequence[Any], passes: _Passes) -> Observed:
                 bits.update([min(known)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
+                    count["products outside"] += 1
     return Observed(
         operators=count["operators"],
         operators_outside=count["outside"],
         operators_left=count["left"],
+        products_outside=count["products outside"],
         regions=count["regions"],
         inductor_calls=count["inductor calls"],
         script_calls=count["script calls"],

@@ -15,6 +15,7 @@ _WORDS = {
     "operators": "operators that ran by themselves",
     "operators_left_of_passes": "operators outside of compiled code",
     "forward_passes": "forward passes of the model",
+    "products_outside_inductor": "matrix products outside of compiled code",
     "script_calls": "entries into TorchScript",
     "host_callbacks": "calls of Python from compiled code",
     "products_left": "matrix products that ran by themselves",

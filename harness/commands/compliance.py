@@ -110,6 +110,8 @@ def _finished(directory: Path) -> tuple[dict[str, Any], Job, WorkerOutcome]:
     performance = read_outcome(directory / "raw" / "performance")
     if job is None or performance is None:
         raise UsageError(f"compliance {near(str(directory))}: {fault}: {_anew(record)}")
+    if job.procedure != "loadgen":
+        raise UsageError(f"compliance {near(str(directory))}: is a training, and these tests are LoadGen's: give a run of another scenario")
     if job.log_dir.parent.parent.resolve() != directory.resolve():
         raise UsageError(
             f"compliance {near(str(directory))}: was measured in {job.log_dir.parent.parent}: put it back there, or {_anew(record)}"

@@ -16,7 +16,7 @@ from harness.inputs import models
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
-from sut.registry import ALIASES, SUTS, unsupported
+from sut.registry import ALIASES, FIT, SUTS, unsupported
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +51,8 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     from harness.comparison import tables  # imports numpy, and the other listings answer at once
 
     runs: dict[tuple[str, str], Result] = {}
-    for run in sorted(tables.find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
+    answering = (run for run in tables.find(folder)[0] if run.cell.task != FIT)
+    for run in sorted(answering, key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model] = run
     rows = []
     for sut, model in product((name for name, spec in SUTS.items() if spec.reads_weights), map(models.load, models.names())):
@@ -140,7 +141,7 @@ def show(catalogue: dict[str, Any]) -> None:
                 s["name"],
                 _millions(s["parameters"]),
                 s["precision"],
-                " / ".join(str(s["batch_size"].get(scenario, 1)) for scenario in SCENARIOS),
+                " / ".join(str(s["batch_size"].get(name, 1 if entry.loadgen else "-")) for name, entry in SCENARIOS.items()),
                 s["summary"],
             ]
             for m in catalogue["models"]

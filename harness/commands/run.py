@@ -97,6 +97,9 @@ def _next(result: Any, request: Any) -> str:
         longer = 80e-3 * result.metrics["ms_per_step"] / LONGEST_TIMES  # room for 80 queries, where 64 are needed
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
+    if request.trains:
+        audit = f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
+        return f"{plain} --mode valid  (100 steps)" if request.asked.mode == "quick" else audit
     if request.asked.mode == "quick":
         return _all_suts(plain, base=request.size.name == "tiny")
     if request.asked.mode == "submission":
@@ -148,13 +151,13 @@ def planned(request: Request, prompts: int | None, obstacle: str | None, no_refe
         "sut": request.asked.sut,
         "model": request.model.name,
         "size": request.size.name,
-        "task": request.model.task,
+        "task": request.task,
         "scenario": request.asked.scenario,
         "mode": request.asked.mode,
         "precision": request.precision,
         "batch_size": request.batch_size,
         "device": request.device,
-        "benchmark": f"{request.benchmark} (mapped to {request.official})",
+        "benchmark": request.benchmark if request.trains else f"{request.benchmark} (mapped to {request.official})",
         "samples": request.samples if prompts is None else prompts,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,

@@ -82,7 +82,7 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
     for group in _newest(groups):
         c, ours = group.cell, tables.row(group)["ms_per_step"]
         theirs = table.get((_ALIASES.get(c.sut, c.sut), c.model, c.task, c.batch_size))
-        if c.scenario != "Offline" and c.batch_size > 1 or theirs is None or not ours or not group.good:
+        if c.scenario == "SingleStream" and c.batch_size > 1 or theirs is None or not ours or not group.good:
             continue
         times = theirs.ms_per_step / ours
         comparisons.append(

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, WorkerOutcome, write_json
+from scenarios.worker.job import REFERENCE, Job, WorkerOutcome, write_json
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0
@@ -91,7 +91,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool) -> WorkerOutcome:
     """Why there is no outcome.json."""
-    where = f"in the {job.test} test" if job.procedure == "loadgen" else f"making the {job.test}"
+    where = f"making the {job.test}" if job.test == REFERENCE else f"in the {job.test} test"
     log = f"see {job.log_dir / 'worker.log'}"
     if hang:
         return WorkerOutcome(

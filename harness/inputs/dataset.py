@@ -57,6 +57,7 @@ def prepare(
     own: Tokenizer | None = None,
     seq_len: int | None = None,
     batch_size: int = 1,
+    labelled: bool = False,
 ) -> Inputs:
     """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError where the user's file does not fit.
 
@@ -66,12 +67,16 @@ def prepare(
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
         batch_size: there are fresh inputs for 16 batches at least.
+        labelled: whether the inputs are to train on: they have a `label` too.
     """
     family, notes = families.of(model), tuple[str, ...]()
     if dataset is None:
         arrays = family.synthetic(size, samples, 0)
     else:
         arrays, notes = families.dataset_of(model).read(model, size, dataset, own, seq_len)
+    if labelled:
+        assert family.labels, "the plan lets no family be trained that has no labels"
+        arrays = {**arrays, "label": family.labels(size, arrays, 0)}
     count = len(next(iter(arrays.values())))
     twin, warmup_rows = _twin(family, arrays, size, _TWIN)
     fresh = _fresh(family, arrays, size, batch_size)

@@ -55,8 +55,20 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
     return made
 
 
-def _rows(*place: str) -> list[Mapping[str, Any]]:
-    return [row for row in measurements() if tuple(row[key] for key in ("model", "precision", "size", "device")) == place]
+def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
+    """The limits of the losses of a training, by name, made in the same way."""
+    loosest = dict(model.fit["tolerance"][precision])
+    same = _rows(model.name, precision, size.name, device, kind="loss_error")
+    rows = same or _rows(model.name, precision, _LARGEST_SIZE, _DEVICE, kind="loss_error")
+    factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
+    return {
+        name: min([bound, *([float(f"{factor * max(row[name] for row in rows):.3g}")] if rows else [])]) for name, bound in loosest.items()
+    }
+
+
+def _rows(*place: str, kind: str = "logit_error") -> list[Mapping[str, Any]]:
+    keys = ("model", "precision", "size", "device")
+    return [row for row in measurements() if kind in row and tuple(row[key] for key in keys) == place]
 
 
 def _depth(model: Model, size: Size) -> float:

@@ -21,6 +21,7 @@ from harness.request.plan import Request
 from scenarios.worker.job import TESTS, Job
 from sut import variables as environment_variables
 from sut.contract import Workload
+from sut.registry import FIT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,11 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         scenario=request.asked.scenario,
         test=test,
         benchmark=request.benchmark,
-        answer=request.model.answer_keys,
+        answer=("loss",) if request.trains else request.model.answer_keys,
+        procedure=FIT if request.trains else "loadgen",
         inputs=inputs.path,
         synthetic=inputs.synthetic,
-        fresh=None if request.end_tokens else inputs.fresh,
+        fresh=None if request.end_tokens or request.trains else inputs.fresh,
         warmup_rows=inputs.warmup_rows,
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,
@@ -93,7 +95,7 @@ def _workload(attempt: Attempt) -> Workload:
     request = attempt.request
     return Workload(
         model=request.model.name,
-        task=request.model.task,
+        task=request.task,
         config=workload_config(request, attempt.inputs),
         checkpoint=attempt.checkpoint.path,
         precision=request.precision,

@@ -133,12 +133,15 @@ def _qsl(attempt: Attempt) -> dict[str, Any]:
 
 
 def _accuracy(attempt: Attempt) -> dict[str, Any]:
-    model, reason = attempt.request.model, attempt.reference.reason
-    judged = {
+    request, reason = attempt.request, attempt.reference.reason
+    model, place = request.model, (request.model, request.size, request.precision, request.device)
+    judged: dict[str, Any] = {
         "score": model.score,
         "keys": list(model.answer_keys),
-        "tolerance": limits.limits(model, attempt.request.size, attempt.request.precision, attempt.request.device),
+        "tolerance": limits.of_training(*place) if request.trains else limits.limits(*place),
     }
+    if request.trains:
+        judged |= {"score": "loss_curve", "keys": ["loss"]}
     return judged | ({"reason": reason} if reason else {})
 
 

@@ -16,10 +16,10 @@ from harness.inputs.dataset import Inputs
 from harness.locks import held
 from harness.request.plan import Request, memory_shortage
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, Limits
+from scenarios.worker.job import REFERENCE, Job, Limits
 from scenarios.worker.reference import TOP
 from sut.contract import Workload
-from sut.registry import spec_of
+from sut.registry import FIT, module_of, spec_of
 
 _FORMAT = 3
 _BATCH = 32
@@ -53,6 +53,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
         environment().lock_sha256 if request.asked.python else locks,
         _source_digest(request),
         request.end_tokens,
+        *([request.batch_size, request.model.fit["optimizer"]] if request.trains else []),
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -61,8 +62,8 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
 
 def _source_digest(request: Request) -> str:
     """sha256 of the files that make the reference: the library's call, its helpers, and what the worker does with it."""
-    module = ROOT / f"{spec_of(request.spec.reference).module.format(family=request.model.family).replace('.', '/')}.py"
-    worker = [ROOT / "scenarios" / "worker" / name for name in ("reference.py", "teacher_forcing.py")]
+    module = ROOT / f"{module_of(request.spec.reference, request.model.family, request.task).replace('.', '/')}.py"
+    worker = [ROOT / "scenarios" / "worker" / name for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))]
     total = hashlib.sha256()
     for path in (module, *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
         total.update(path.read_bytes())
@@ -107,10 +108,10 @@ def shortage(request: Request) -> str | None:
 def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path) -> Job:
     name = request.spec.reference
     spec = spec_of(name)
-    batch = min(_BATCH, inputs.count)
+    batch = request.batch_size if request.trains else min(_BATCH, inputs.count)
     workload = Workload(
         model=request.model.name,
-        task=request.model.task,
+        task=request.task,
         config=workload_config(request, inputs),
         checkpoint=checkpoint.path,
         precision="float32",
@@ -124,8 +125,8 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         family=request.model.family,
         workload=workload,
         scenario=request.asked.scenario,
-        test="reference",
-        procedure="reference",
+        test=REFERENCE,
+        procedure=FIT if request.trains else "reference",
         benchmark=request.benchmark,
         answer=request.model.answer_keys,
         inputs=inputs.path,
@@ -140,9 +141,10 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """What a SUT is told of the model: its configuration, class names, the shapes of its inputs and where answers end."""
     ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
-    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.description.config, **ends}
+    trains = {"optimizer": dict(request.model.fit["optimizer"])} if request.trains else {}
+    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.description.config, **ends, **trains}
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:
     """How many rows are judged by teacher-forced logits too; 0 of a model that generates no tokens."""
-    return min(request.model.logits_rows, inputs.count)
+    return 0 if request.trains else min(request.model.logits_rows, inputs.count)

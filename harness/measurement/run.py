@@ -24,7 +24,7 @@ from harness.measurement import reference
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
-from harness.tree import submission
+from harness.tree import submission, training
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
 from sut.registry import spec_of
 
@@ -90,6 +90,7 @@ def _inputs(request: Request) -> dataset.Inputs:
         own=request.weights.tokenizer if request.weights else None,
         seq_len=request.asked.seq_len,
         batch_size=request.batch_size,
+        labelled=request.trains,
     )
 
 
@@ -101,7 +102,7 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         rundir.release_reserve(directory)
         if outcome.status == "ok":
             start_s = time.monotonic()
-            score = submission.write(directory, request.rules, request.asked.submitter)
+            score = training.write(directory) if request.trains else submission.write(directory, request.rules, request.asked.submitter)
             if reader := _tokenizer(request):
                 words.write(directory, attempt.inputs.path, reader)
             audit = audits.audit(directory, record.round, with_result=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from compliance.logs import files, read_summary, trace
+from compliance.training import steps
 from harness import terminal, words
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
@@ -124,7 +125,7 @@ class Details:
     def times_ms(self) -> np.ndarray | None:
         """Latencies of a scenario that asks query by query, in Offline the times between the answers of two batches; milliseconds [n].
 
-        None where LoadGen's trace was too large to keep.
+        Of a training the times of its steps. None where LoadGen's trace was too large to keep, or where single steps were not seen.
         """
         return times_ms(self.group)
 
@@ -136,6 +137,8 @@ class Details:
     @property
     def times_are(self) -> str:
         """What `times_ms` are, for an axis."""
+        if not SCENARIOS[self.group.cell.scenario].loadgen:
+            return "ms a step"
         return "ms a batch" if SCENARIOS[self.group.cell.scenario].one_query else "latency, ms"
 
     @property
@@ -146,6 +149,9 @@ class Details:
 def times_ms(group: Group) -> np.ndarray | None:
     """As `Details.times_ms`."""
     folder = Path(group.last.result.directory) / "raw" / "performance"
+    if not SCENARIOS[group.cell.scenario].loadgen:
+        kept, _ = files.attempt(steps.read, folder / "steps.json")
+        return kept.times_ns / 1e6 if kept and kept.seen else None
     for name in ("mlperf_log_trace.json.gz", "mlperf_log_trace.json"):
         read, _ = files.attempt(trace.read, folder / name)
         if read is not None and len(read.latency_ns):

@@ -85,7 +85,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
 def _seconds_again(request: Request, result: Result) -> float:
     """What the run took, without what is made once, and with the duration that is asked for now."""
     kept = {k: s for k, s in result.seconds.items() if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")}
-    if request.asked.mode == "quick":
+    if request.asked.mode == "quick" and not request.trains:
         kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
     return sum(kept.values())
 
@@ -101,7 +101,10 @@ def _by_rule(request: Request) -> Cost:
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
     limits = request.limits(request.samples)
     performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
-    if not SCENARIOS[request.asked.scenario].one_sample_a_query:
+    if request.trains:  # forward and backward, one pass over all
+        sample_s *= 3
+        performance_s = request.samples * sample_s
+    elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
     worker_s = start_s + weights / 200e6 + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) + 2 * request.batch_size * sample_s
     answers_s = max(request.samples, request.batch_size) * sample_s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,8 @@ from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
 _QUICK_SAMPLES = 64
+# Steps of a training, with the first one, which is not timed. The published benchmarks time a hundred.
+_STEPS = {"quick": 21, "valid": 101}
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 # A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
 # as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
@@ -77,6 +79,16 @@ class Request:
         return families.of(self.model)
 
     @property
+    def trains(self) -> bool:
+        """Whether training steps are timed, without LoadGen."""
+        return not SCENARIOS[self.asked.scenario].loadgen
+
+    @property
+    def task(self) -> str:
+        """What the SUT is asked to do with the model: `fit`, or the model's own task."""
+        return registry.FIT if self.trains else self.model.task
+
+    @property
     def benchmark(self) -> str:
         """Never a name LoadGen's embedded configuration has settings for."""
         return f"{self.model.name}-{self.size.name}"
@@ -98,7 +110,7 @@ class Request:
             sut=self.asked.sut,
             model=self.model.name,
             size=self.size.name,
-            task=self.model.task,
+            task=self.task,
             scenario=self.asked.scenario,
             precision=self.precision,
             batch_size=self.batch_size,
@@ -120,11 +132,15 @@ class Request:
 
     @property
     def samples(self) -> int:
-        """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise."""
+        """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise. Of a training: all steps'."""
+        if self.trains:
+            return _STEPS[self.asked.mode] * self.batch_size
         return _QUICK_SAMPLES if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
+        if self.trains:
+            return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
         quick, scenario, pace = self.asked.mode == "quick", self.rules.scenarios[self.asked.scenario], _PACE[self.asked.mode]
         planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
         return Limits(
@@ -153,6 +169,7 @@ def resolve(asked: Asked) -> Request:
     size = _size(asked, model, weights, device, reasons)
     _check_duration(asked.duration, asked.mode)
     _check_files(asked, model)
+    reasons += _of_training(asked)
     end_tokens, why = _end_tokens(asked, model, weights)
     return Request(
         asked=asked,
@@ -225,7 +242,7 @@ def _batch_size(asked: Asked, size: Size) -> int:
     if batch_size is None:
         return size.batch_size.get(asked.scenario, 1)
     if SCENARIOS[asked.scenario].one_sample_a_query and batch_size != 1:
-        others = " or ".join(s.name for s in SCENARIOS.values() if not s.one_sample_a_query)
+        others = " or ".join(s.name for s in SCENARIOS.values() if s.loadgen and not s.one_sample_a_query)
         text = f"--batch-size {batch_size}: {asked.scenario} issues one sample a query; leave --batch-size out, or use {others}"
         raise UsageError(text)
     if not 1 <= batch_size <= _LARGEST_BATCH:
@@ -272,6 +289,20 @@ def _check_duration(duration: float | None, mode: str) -> None:
         raise UsageError(f"--duration {duration:g}: more than 0 and at most {_LONGEST_DURATION_S}")
 
 
+def _of_training(asked: Asked) -> Iterator[str]:
+    """What a reader should know of a training's flags. Raises UsageError for those it does not take."""
+    if SCENARIOS[asked.scenario].loadgen:
+        return
+    if asked.mode not in _STEPS:
+        raise UsageError(
+            f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is nothing to submit: take --mode valid"
+        )
+    if asked.dataset is not None:
+        raise UsageError(f"--dataset {asked.dataset}: {asked.scenario} trains on synthetic inputs only: leave it out")
+    if asked.duration is not None:
+        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {_STEPS[asked.mode] - 1} steps in mode {asked.mode}"
+
+
 def _check_files(asked: Asked, model: Model) -> None:
     if asked.dataset is not None:
         families.dataset_of(model)
@@ -310,9 +341,12 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
 def unsupported(request: Request) -> str | None:
     """Why no framework needs to be asked; None: it has to be tried."""
     model = request.model
-    return registry.unsupported(
-        request.asked.sut, model=model.name, family=model.family, task=model.task, precision=request.precision, device=request.device
+    reason = registry.unsupported(
+        request.asked.sut, model=model.name, family=model.family, task=request.task, precision=request.precision, device=request.device
     )
+    if not reason and request.trains and not model.fit:
+        return f"{model.name}.toml has no [fit]: nobody has said yet how it is trained"
+    return reason
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:

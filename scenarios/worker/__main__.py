@@ -22,8 +22,8 @@ from scenarios.worker import preflight, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
-from sut.contract import Inference, Unsupported
-from sut.registry import REFERENCES, SUTS, load_module
+from sut.contract import Unsupported
+from sut.registry import FIT, REFERENCES, SUTS, load_module
 
 _clock = time.perf_counter_ns
 # Python's and numpy's own; what a framework says is in the registry.
@@ -77,15 +77,16 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     beat.enter("load", LOAD_LIMIT_S)
     versions = _versions()
     start = _clock()
-    module = load_module(job.sut, job.family)
+    module = load_module(job.sut, job.family, job.workload.task)
     import_ns = _clock() - start
     start = _clock()
-    sut: Inference = module.load(job.workload)
+    sut = module.load(job.workload)
     sut.synchronise()
-    load_ns = _clock() - start
-    warmup, answers = warm_up(job, sut, beat)
-    slowest_ns = max(w["second_ns"] for w in warmup)
-    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": load_ns, "warmup": warmup, "answers": answers}
+    fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
+    slowest_ns = 0
+    if job.procedure != FIT:  # a step would change the model: the first one of a training is told apart
+        fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
+        slowest_ns = max(w["second_ns"] for w in fields["warmup"])
     fields |= procedure(job, sut, beat, slowest_ns)
     return WorkerOutcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **fields)
 

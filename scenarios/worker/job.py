@@ -12,7 +12,9 @@ from typing import Any
 from sut.contract import Workload
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
-"""The LoadGen tests of every cell, in their order; compliance tests come after them."""
+"""The tests of every cell, in their order; compliance tests come after them."""
+REFERENCE = "reference"
+"""What makes a reference is told this name in the place of a test's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +50,11 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one worker process does: a LoadGen test, or the making of a reference.
+    """What one worker process does: a LoadGen test, a training, or the making of a reference.
 
     Attributes:
         test: one of TESTS or a compliance test (`TEST01`, …); of another procedure its name.
-        procedure: a name in `procedures.PROCEDURES`: `loadgen`, or `reference` (answers without LoadGen).
+        procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without LoadGen) or `fit` (training).
         benchmark: the name LoadGen's configuration look-up uses.
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.

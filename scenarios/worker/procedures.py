@@ -1,4 +1,4 @@
-"""What a worker does with a loaded SUT: a test by LoadGen, or the reference. A job names its procedure."""
+"""What a worker does with a loaded SUT: a test by LoadGen, the reference, or a training. A job names its procedure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.table import SCENARIOS
-from scenarios.worker import counters, disturbance, evidence, fresh_inputs, preflight, reference, teacher_forcing
+from scenarios.worker import counters, disturbance, evidence, fit, fresh_inputs, preflight, reference, teacher_forcing
 from scenarios.worker import job as jobs
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -21,8 +21,9 @@ from scenarios.worker.qsl import Qsl
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
 
-Procedure = Callable[[Job, Inference, Heartbeat, float], dict[str, Any]]
-"""(job, loaded and warm SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome."""
+Procedure = Callable[[Job, Any, Heartbeat, float], dict[str, Any]]
+"""(job, loaded SUT, heartbeat, nanoseconds of the slowest batch while warming up) → fields of the WorkerOutcome. The SUT is warm, but that
+of `fit`, which is a `Training`."""
 
 OWN_ROWS = 64
 """Answers whose tokens are compared with the SUT's own logits, as compliance.scoring.own_choice has it."""
@@ -200,4 +201,4 @@ def _write_own_logits(job: Job, sut: Inference) -> None:
     np.save(job.log_dir / "own_logits.npy", teacher_forcing.own_logits(sut, first, tokens, job.workload.batch_size))
 
 
-PROCEDURES: dict[str, Procedure] = {"loadgen": loadgen_test, "reference": make_reference}
+PROCEDURES: dict[str, Procedure] = {"loadgen": loadgen_test, "reference": make_reference, "fit": fit.train}

@@ -22,11 +22,7 @@ class KerasClassifier:
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs under KerasHub's names."""
-        return {
-            "token_ids": inputs["input_ids"],
-            "segment_ids": np.zeros_like(inputs["input_ids"]),
-            "padding_mask": inputs["attention_mask"],
-        }
+        return named(inputs)
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
         """→ logits [batch, classes], already on the host."""
@@ -45,14 +41,27 @@ class KerasClassifier:
         return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
 
 
+def named(inputs: Batch) -> Batch:
+    """The inputs under KerasHub's names; all tokens are of the first segment."""
+    return {
+        "token_ids": inputs["input_ids"],
+        "segment_ids": np.zeros_like(inputs["input_ids"]),
+        "padding_mask": inputs["attention_mask"],
+    }
+
+
 def load(workload: Workload) -> KerasClassifier:
     """The checkpoint's classifier, with its head and the exact activation."""
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
-    # KerasHub's converter stops at the backbone.
+    complete(model, workload)
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
+    return KerasClassifier(model, workload)
+
+
+def complete(model: Any, workload: Workload) -> None:
+    """What KerasHub's converter leaves out: the head's weights, for it stops at the backbone, and the activation."""
     model.output_dense.set_weights(
         [weights_files.tensor(workload.checkpoint, f"classifier.{name}").T for name in ("weight", "bias")]  # a bias is its own transpose
     )
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)
-    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
-    return KerasClassifier(model, workload)

@@ -154,6 +154,11 @@ def _summary(name: str, definitions: Mapping[str, Any], calls: Mapping[str, set[
     return _Function(bits, callbacks, products_left, compiled)
 
 
+def dense(gradient: Any) -> Any:
+    """The gradient of an embedding with one row for each of its rows; TensorFlow makes one for each token. Others stay as they are."""
+    return tf.convert_to_tensor(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
+
+
 def peak_device_bytes(device: str) -> int | None:
     """Most bytes held on the GPU; None on a CPU."""
     return int(tf.config.experimental.get_memory_info("GPU:0")["peak"]) if device == "cuda" else None

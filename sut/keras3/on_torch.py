@@ -49,7 +49,8 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
     """`graphs`: that Dynamo captured in this process; the rest is of the call, as the profiler sees it: `operators` run one by one, entries
     into compiled regions and TorchScript, and the bits of the inputs of its matrix products. `forward_passes`: entries into one layer."""
     weight = model.weights[0].value
-    seen = torch_profile.observe(model, call, weight.device, weight.dtype, _layer_hooks)
+    trains = model.optimizer is not None
+    seen = torch_profile.observe(model, call, weight.device, weight.dtype, _layer_hooks, gradients=trains)
     return {
         "graphs": torch_profile.dynamo_graphs(),
         "forward_passes": seen.passes,

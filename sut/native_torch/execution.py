@@ -13,6 +13,7 @@ from sut import device_memory, precision, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.native_torch import compiled
+from sut.registry import FIT
 
 
 def configure(workload: Workload) -> None:
@@ -31,8 +32,11 @@ def configure(workload: Workload) -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def load_model(workload: Workload) -> torch.nn.Module:
+def load_model(workload: Workload, **config: Any) -> torch.nn.Module:
     """The checkpoint's model on the workload's device, in its precision, for inference.
+
+    Args:
+        config: values in the place of config.json's.
 
     Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of torch 2.13 on a CPU clones its weight at
     each call (100 times slower).
@@ -40,7 +44,8 @@ def load_model(workload: Workload) -> torch.nn.Module:
     configure(workload)
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
-    model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype).to(workload.device).eval()
+    model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype, **config)
+    model = model.to(workload.device).eval()
     if workload.execution == "compile":
         compiled.compile_forward(model)
     return model
@@ -85,7 +90,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
     graphs = torch_profile.dynamo_graphs()
-    seen = torch_profile.observe(model, call, workload.device, dtype)
+    seen = torch_profile.observe(model, call, workload.device, dtype, gradients=workload.task == FIT)
     product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
@@ -100,6 +105,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "operators": seen.operators,
             "operators_outside_inductor": seen.operators_outside,
             "operators_left_of_passes": seen.operators_left,
+            "products_outside_inductor": seen.products_outside,
             "script_calls": seen.script_calls,
             "regions": seen.regions,
             "inductor_calls": seen.inductor_calls,

@@ -10,11 +10,15 @@ import transformers
 from sut.contract import Evidence, Workload
 
 
-def load_model(workload: Workload) -> Any:
-    """The class that config.json names, from the checkpoint, in float32, every operator run by itself."""
+def load_model(workload: Workload, **config: Any) -> Any:
+    """The class that config.json names, from the checkpoint, in float32, every operator run by itself.
+
+    Args:
+        config: values in the place of config.json's.
+    """
     torch.set_float32_matmul_precision("highest")  # images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
     kind = getattr(transformers, workload.config["classes"]["transformers"])
-    model = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=torch.float32, attn_implementation="eager")
+    model = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=torch.float32, attn_implementation="eager", **config)
     return model.to(workload.device).eval()
 
 

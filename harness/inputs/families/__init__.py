@@ -74,6 +74,7 @@ class Family:
             None: `--weights` is refused.
         least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
             not known.
+        labels: (size, inputs, stream) → what a training is told of each sample, [samples, …]; None: the family is not trained here.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -84,6 +85,7 @@ class Family:
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
+    labels: Callable[[Size, Arrays, int], np.ndarray] | None = None
     generates_tokens: bool = False
 
 

@@ -25,6 +25,12 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
+def _labels(size: Size, arrays: Arrays, stream: int) -> np.ndarray:
+    """A class of each sample at random, int32 [samples]."""
+    rng = np.random.default_rng([stream, *b"label"])
+    return rng.integers(size.config["num_labels"], size=len(arrays["input_ids"]), dtype=np.int32)
+
+
 def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = text.read(path)
@@ -86,4 +92,5 @@ FAMILY = Family(
     dataset=Dataset(count=text.count, read=_read),
     with_sequence_length=_with_sequence_length,
     weights_inputs=_weights_inputs,
+    labels=_labels,
 )

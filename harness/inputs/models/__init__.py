@@ -105,6 +105,8 @@ class Model:
     logits_rows: rows whose teacher-forced logits are compared (generate).
     weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
     config: what stands in every size's config.json.
+    fit: how it is trained: `optimizer`, the constants of AdamW, and `tolerance`, precision → the loosest limits of its losses; empty where
+        that is not known.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Model:
     rules: tuple[Rule, ...]
     config: Mapping[str, Any]
     user_weights: UserWeightsRules
+    fit: Mapping[str, Any]
 
     @property
     def native_class(self) -> str:
@@ -175,6 +178,7 @@ def load(name: str) -> Model:
         rules=rules,
         config=data["config"],
         user_weights=_user_weights(data.get("user", {})),
+        fit=data.get("fit", {}),
     )
 
 

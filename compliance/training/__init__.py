@@ -1,0 +1,1 @@
+"""Judges the run directory of a training (scenario Fit): its step times and its losses, from the files alone."""

@@ -1,0 +1,329 @@
+"""The checks of a training's run directory. Step times, losses and figures are computed again from what the workers kept."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance.checks import evidence
+from compliance.findings import fixes
+from compliance.findings.check import Check, Fault, judge, manual, mismatch, not_applicable, shorten
+from compliance.findings.verdict import ResultLine
+from compliance.logs import files
+from compliance.rules import EvidenceRule
+from compliance.scoring import loss_curve
+from compliance.training import steps as step_files
+from compliance.training.steps import Steps
+
+FOLDER = "training"
+TESTS = ("performance", "accuracy")
+COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"reference.npz": "reference.npz"}
+"""File below training/ → the file of the run directory that it is a copy of."""
+# Of a job, what may differ between the two tests. A training is not calibrated.
+_OF_A_TEST = ("test", "log_dir", "calibration")
+_LARGEST_REFERENCE = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a run directory of a training holds; None: it is not there, or `faults` says why it could not be read.
+
+    Attributes:
+        steps, jobs, outcomes: of each test, by its name.
+        reference: the reference's losses, float64 [steps].
+        result: result.json; None also where it is not to be judged.
+        faults: file → why it could not be read.
+    """
+
+    directory: Path
+    record: dict[str, Any] | None
+    steps: dict[str, Steps | None]
+    jobs: dict[str, dict[str, Any] | None]
+    outcomes: dict[str, dict[str, Any] | None]
+    reference: np.ndarray | None
+    result: dict[str, Any] | None
+    faults: dict[str, str]
+
+    def recorded(self, *keys: str) -> Any:
+        """The value of record.json under these keys, one inside the other; None where it is not there."""
+        return _within(self.record, *keys)
+
+    @property
+    def no_reference(self) -> bool:
+        """Whether record.json says that no reference could be made, and why."""
+        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
+
+
+@cache
+def limits() -> Mapping[str, Any]:
+    """The content of limits.toml."""
+    return tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
+
+
+def read(directory: Path, with_result: bool) -> Training:
+    """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
+    faults: dict[str, str] = {}
+
+    def take(reader: Callable[[Path], Any], name: str) -> Any:
+        value, fault = files.attempt(reader, directory / name)
+        if fault:
+            faults[name] = fault
+        return value
+
+    record = take(files.json_object, "record.json")
+    reference = None if _within(record, "accuracy", "reason") else take(lambda path: files.arrays(path)["loss"], "reference.npz")
+    return Training(
+        directory=directory,
+        record=record,
+        steps={test: take(step_files.read, f"raw/{test}/steps.json") for test in TESTS},
+        jobs={test: take(files.json_object, f"raw/{test}/job.json") for test in TESTS},
+        outcomes={test: take(files.json_object, f"raw/{test}/outcome.json") for test in TESTS},
+        reference=reference,
+        result=take(files.json_object, "result.json") if with_result and (directory / "result.json").exists() else None,
+        faults=faults,
+    )
+
+
+def line(training: Training) -> ResultLine:
+    """What the directory says was measured."""
+    cell, steps = training.recorded("cell"), training.steps["performance"]
+    names = {key: shorten(_within(cell, key)) for key in ("sut", "scenario")}
+    return ResultLine(
+        place=FOLDER,
+        division="none",
+        submitter=shorten(training.recorded("submitter")),
+        system=names["sut"],
+        benchmark=shorten(training.recorded("benchmark", "name")),
+        scenario=names["scenario"],
+        figure=f"{step_files.figures(steps)['ms_per_step']:.6g} ms/step" if steps else "",
+        verdict="no verdict of LoadGen's",
+        tested=shorten(training.recorded("started")),
+    )
+
+
+def checks(training: Training) -> list[Check]:
+    """Every check of a training."""
+    return [
+        judge("training-files", _files(training), "all there, and the copies are those of raw/", file=FOLDER, fix=fixes.RUN),
+        judge("training-record", _record(training), "record.json, jobs and step files agree", file="record.json", fix=fixes.OWN),
+        judge("training-steps", _steps(training), _sum(training), file="raw/performance/steps.json", fix=fixes.RUN),
+        judge("training-step-count", _count(training), _sum(training), file="raw/performance/steps.json", fix="measure with --mode valid"),
+        judge("training-window", _window(training), "nothing was left to do when the window closed", file="raw/performance/steps.json"),
+        *_accuracy(training),
+        *_evidence(training),
+        _speed(training),
+        judge("training-result", _result(training), "the figures of result.json are those of the steps", file="result.json", fix=fixes.RUN),
+    ]
+
+
+def _within(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _files(training: Training) -> Iterator[Fault]:
+    for name, fault in training.faults.items():
+        yield Fault(fault, file=name)
+    for copy, source in COPIES.items():
+        if source == "reference.npz" and training.no_reference:
+            continue
+        one, fault = files.attempt(lambda path: files.bounded_sha256(path, _LARGEST_REFERENCE), training.directory / FOLDER / copy)
+        other, _ = files.attempt(lambda path: files.bounded_sha256(path, _LARGEST_REFERENCE), training.directory / source)
+        if one is None or one != other:
+            yield Fault(fault or f"{copy} is not the copy of {source}", file=f"{FOLDER}/{copy}")
+        if source == "reference.npz" and other != training.recorded("digests", "reference"):
+            yield mismatch("the sha256 of reference.npz", other, training.recorded("digests", "reference"), "record.json has")
+
+
+def _record(training: Training) -> Iterator[Fault]:
+    """Where record, jobs and step files contradict each other."""
+    cell, first, second = training.recorded("cell"), training.jobs["performance"], training.jobs["accuracy"]
+    if not (isinstance(cell, dict) and first and second):
+        yield Fault("record.json names no cell, or a job.json is missing")
+        return
+    for key in sorted({*first, *second} - {*_OF_A_TEST}):
+        if first.get(key) != second.get(key):
+            yield mismatch(f"{key} of the accuracy test's job", second.get(key), first.get(key), "the performance test has")
+    told = {
+        "sut": (first.get("sut"), cell.get("sut")),
+        "scenario": (first.get("scenario"), cell.get("scenario")),
+        "procedure": (first.get("procedure"), "fit"),
+        "execution": (_within(first, "workload", "execution"), training.recorded("execution")),
+    }
+    told |= {
+        key: (_within(first, "workload", key), cell.get(key)) for key in ("model", "task", "precision", "batch_size", "device", "options")
+    }
+    for test, job in training.jobs.items():
+        told[f"test of raw/{test}"] = (_within(job, "test"), test)
+    for test, steps in training.steps.items():
+        if steps:
+            told[f"batch size of the {test} test's steps"] = (steps.batch_size, cell.get("batch_size"))
+            told[f"steps of the {test} test, times the batch size"] = (
+                (steps.count + 1) * steps.batch_size,
+                training.recorded("qsl", "samples"),
+            )
+            if training.recorded("digests", "weights_source") != "none":
+                told[f"trained parameters of the {test} test"] = (steps.trainable, training.recorded("parameters"))
+    for what, (value, expected) in told.items():
+        if value != expected or value is None:
+            yield mismatch(what, value, expected, "record.json makes it")
+
+
+def _sum(training: Training) -> str:
+    steps = training.steps["performance"]
+    if steps is None:
+        return "the performance test left no steps"
+    seen = "step by step" if steps.seen else "as a whole: the framework runs ahead of its device, so that single steps are not seen"
+    return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
+
+
+def _steps(training: Training) -> Iterator[Fault]:
+    """Whether the times can be those of a training: in their order, within one another, and as long as the worker said."""
+    for test, steps in training.steps.items():
+        if steps is None:
+            yield Fault(f"the {test} test left no steps that can be read", file=f"raw/{test}/steps.json")
+            continue
+        where = f"raw/{test}/steps.json"
+        marks = [steps.began_ns, steps.started_ns, *steps.marks_ns, steps.closed_ns, steps.returned_ns]
+        if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
+            yield Fault(f"the times of the {test} test do not ascend", file=where)
+        if steps.input_ns > steps.returned_ns - steps.began_ns:
+            yield Fault(f"the {test} test waited longer for input than it took", file=where)
+        test_ns = _within(training.outcomes[test], "test_ns")
+        if test_ns != steps.window_ns or int(steps.times_ns.sum()) != steps.window_ns:
+            yield mismatch(f"test_ns of the {test} test", test_ns, steps.window_ns, "its steps add up to", file=f"raw/{test}/outcome.json")
+
+
+def _count(training: Training) -> Iterator[Fault]:
+    steps, least = training.steps["performance"], limits()["least_steps"]
+    if steps is None or steps.count < least:
+        yield mismatch("the number of timed steps", steps and steps.count, f"{least} or more", "mode valid takes")
+
+
+def _window(training: Training) -> Iterator[Fault]:
+    """Whether the loop went on for longer, after its last step was waited for, than its end of an epoch takes."""
+    steps, tail = training.steps["performance"], limits()["tail"]
+    if steps is None:
+        yield Fault("the performance test left no steps that can be read")
+        return
+    took_s, most_s = (steps.returned_ns - steps.closed_ns) / 1e9, tail["window_fraction"] * steps.window_ns / 1e9 + tail["seconds"]
+    if took_s > most_s:
+        text = f"the framework's loop and its device went on for {took_s:.3g} s after the last step was said to be done; {most_s:.3g} s may"
+        yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
+
+
+def _accuracy(training: Training) -> Iterator[Check]:
+    tolerance, precision = training.recorded("accuracy", "tolerance"), str(training.recorded("cell", "precision"))
+    bounds = limits()["tolerance"].get(precision, {})
+    loose = [
+        mismatch(f"accuracy.tolerance.{name}", _within(tolerance, name), f"at most {bounds.get(name)}", f"{precision} may have")
+        for name in ("first_loss_error", "loss_error")
+        if not _number(_within(tolerance, name)) or not _within(tolerance, name) <= bounds.get(name, -1)
+    ]
+    yield judge("training-tolerance", loose, "within this project's limits", file="record.json", fix=fixes.RUN)
+    where = {"file": "raw/accuracy/steps.json", "fix": "mend the SUT: it does not train as the reference does"}
+    if training.no_reference:
+        why = f"there is no reference to compare with: {shorten(training.recorded('accuracy', 'reason'))}"
+        yield manual("training-loss", why, **where)
+    else:
+        score, fault = files.reckon(lambda: loss_score(training))
+        wrong = [fault] if score is None else [] if score.passed else [f"{score.line()}: the losses leave the reference's"]
+        yield judge("training-loss", wrong, score.line() if score else "", **where)
+    yield judge("training-while-timed", _while_timed(training), "the timed run's losses are the accuracy test's", **where)
+
+
+def loss_score(training: Training) -> loss_curve.Accuracy:
+    """The score of the accuracy test's losses. Raises ValueError where there is nothing to compare."""
+    steps, tolerance = training.steps["accuracy"], training.recorded("accuracy", "tolerance")
+    if steps is None or training.reference is None or not isinstance(tolerance, dict):
+        raise ValueError("steps, reference or tolerance are missing")
+    return loss_curve.score(steps.losses, training.reference, tolerance)
+
+
+def _while_timed(training: Training) -> Iterator[Fault]:
+    """The timed run keeps two losses: the first step's and the mean of the others. Both are compared with those of the accuracy test."""
+    timed, each = training.steps["performance"], training.steps["accuracy"]
+    limit = _within(training.recorded("accuracy", "tolerance"), "loss_error")
+    if timed is None or each is None or len(timed.losses) != 2 or len(each.losses) < 3 or not _number(limit):
+        yield Fault("a test left no losses, or not those it has to leave")
+        return
+    expected = (each.losses[0], float(np.mean(each.losses[1:])))
+    allowed = limits()["timed_loss"] * limit * float(np.std(each.losses))
+    for what, value, other in zip(("the loss of the first step", "the mean loss of the others"), timed.losses, expected, strict=True):
+        if not abs(value - other) <= allowed:
+            yield mismatch(what, f"{value:.7g} in the timed run", f"{other:.7g} ± {allowed:.2g}", "in the accuracy test it is")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _evidence(training: Training) -> Iterator[Check]:
+    execution, precision = str(training.recorded("execution")), training.recorded("cell", "precision")
+    rule = limits()["evidence"].get(execution)
+    faults: list[Fault | str] = [] if rule else [f"there is no rule for the execution {shorten(execution)}"]
+    lower: list[Fault | str] = []
+    for test, outcome in training.outcomes.items():
+        both = [_within(outcome, key) for key in ("evidence_before", "evidence_after")]
+        if not all(isinstance(each, dict) for each in both):
+            faults.append(f"the {test} test left no evidence")
+            lower.append(f"the {test} test left no evidence")
+            continue
+        if rule:
+            found, why = files.reckon(partial(evidence.findings, EvidenceRule(**rule), both[0], both[1], execution))
+            faults += [Fault(f"{test}: {text}", file=f"raw/{test}/outcome.json") for text in (found if found is not None else [why])]
+        told = {each.get("precision") for each in both}
+        if told != {precision}:
+            lower.append(mismatch(f"the precision of the {test} test", ", ".join(sorted(map(str, told))), precision, "the cell says"))
+    yield judge("training-evidence", faults, f"{execution}: what the watched steps ran", file="raw/performance/outcome.json")
+    yield judge("training-precision", lower, f"{precision}, read off weights and products", file="raw/performance/outcome.json")
+
+
+def _speed(training: Training) -> Check:
+    """Whether the model could be trained so fast: its operations a second beside those of a large matrix product."""
+    steps, least = training.steps["performance"], training.recorded("least_flops")
+    product = _within(training.outcomes["performance"], "evidence_after", "matrix_flops")
+    if steps is None or not _number(least) or not _number(product) or product <= 0:
+        return not_applicable("training-speed", "nobody knows the model's operations, or how fast the framework multiplies")
+    reached = limits()["passes"] * least * step_files.figures(steps)["samples_per_second"]
+    text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
+    faults = [f"{text}: it did not train"] if reached > limits()["faster_than_products"] * product else []
+    return judge("training-speed", faults, text, file="raw/performance/steps.json")
+
+
+def _result(training: Training) -> Iterator[Fault]:
+    """Where result.json contradicts record and steps. There is none yet while it is made."""
+    result, steps = training.result, training.steps["performance"]
+    if result is None or steps is None:
+        return
+    for key in ("cell", "mode", "round"):
+        if result.get(key) != training.recorded(key):
+            yield mismatch(key, repr(result.get(key)), repr(training.recorded(key)), "record.json has")
+    values = step_files.figures(steps)
+    told = {"metric": (_within(result, "metric", "value"), values["ms_per_step"])}
+    told |= {f"metrics.{name}": (_within(result, "metrics", name), value) for name, value in values.items()}
+    told |= {
+        "measured.samples": (_within(result, "measured", "samples"), steps.count * steps.batch_size),
+        "measured.batches": (_within(result, "measured", "batches"), steps.count),
+    }
+    for name, (value, expected) in told.items():
+        if not (_number(value) and math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-12)):
+            yield mismatch(name, value, f"{expected:.10g}", "the steps make it")
+    if _within(result, "metric", "name") != "ms_per_step" or _within(result, "metric", "higher_is_better") is not False:
+        yield mismatch("metric", shorten(repr(result.get("metric"))), "ms_per_step, of which less is better", "a training has")
+    score, _ = files.reckon(lambda: loss_score(training))
+    if _within(result, "accuracy", "passed") is True and (score is None or not score.passed):
+        yield mismatch("accuracy.passed", True, False, "the losses make it")
+    if result.get("ranked") is True and (training.recorded("cell", "size") == "tiny" or score is None or not score.passed):
+        yield mismatch("ranked", True, False, "size and losses make it")
+    for name, key in (("peak_host_bytes", "peak_host_bytes"), ("energy", "energy"), ("disturbance", "disturbance")):
+        if result.get(name) != _within(training.outcomes["performance"], key):
+            yield mismatch(name, result.get(name), _within(training.outcomes["performance"], key), "raw/performance/outcome.json has")

@@ -1,0 +1,105 @@
+"""steps.json of one training → its figures. The harness and the audit both call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from compliance.logs import files
+
+_CONFIDENCE = 0.95
+# Marks are those of steps if the last one, with the wait for the device behind it, is no longer than so many mean steps: where a framework
+# runs ahead, all that the device still has to do is waited for there.
+_LAST_STEP = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What the worker kept of one training; times in nanoseconds of one clock.
+
+    Attributes:
+        trainable: how many parameters were trained.
+        began_ns: before the first step.
+        started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
+        marks_ns: when the framework told the end of each step after the first.
+        returned_ns: when its loop had returned and the device was done.
+        input_ns: what the framework waited for batches.
+        losses: of a timed run the first step's, and the mean of the others; else each step's.
+    """
+
+    batch_size: int
+    trainable: int
+    began_ns: int
+    started_ns: int
+    marks_ns: tuple[int, ...]
+    closed_ns: int
+    returned_ns: int
+    input_ns: int
+    losses: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """The steps within the window."""
+        return len(self.marks_ns)
+
+    @property
+    def window_ns(self) -> int:
+        """How long they took."""
+        return self.closed_ns - self.started_ns
+
+    @property
+    def times_ns(self) -> np.ndarray:
+        """The time of each of them, int64 [count]; the last one with the wait for the device, so that they add up to the window."""
+        return np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns])
+
+    @property
+    def seen(self) -> bool:
+        """Whether these are times of steps, and not those of a framework that runs ahead of its device."""
+        return bool(self.times_ns[-1] <= _LAST_STEP * self.window_ns / self.count)
+
+
+def read(path: Path) -> Steps:
+    """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise (`files.DAMAGE`)."""
+    document = files.json_object(path)
+    if document.get("schema") != "steps-1":
+        raise ValueError("its schema is not steps-1")
+    values = {each.name: document[each.name] for each in fields(Steps)}
+    for name in ("marks_ns", "losses"):
+        values[name] = tuple(values[name])
+    whole = [*values["marks_ns"], *(value for name, value in values.items() if name not in ("marks_ns", "losses"))]
+    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(type(x) is float for x in values["losses"]):
+        raise ValueError("times and counts are whole numbers, and losses are floating-point numbers")
+    if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
+        raise ValueError("it holds fewer than two steps in its window, or a window of no length")
+    return Steps(**values)
+
+
+def figures(steps: Steps) -> dict[str, float]:
+    """Name with unit → value. What is said of single steps is there only where they are seen."""
+    times_ms, mean_ms = steps.times_ns / 1e6, steps.window_ns / 1e6 / steps.count
+    values = {
+        "ms_per_step": mean_ms,
+        "samples_per_second": 1e3 * steps.batch_size / mean_ms,
+        "first_step_seconds": (steps.started_ns - steps.began_ns) / 1e9,
+        "input_seconds": steps.input_ns / 1e9,
+    }
+    if not steps.seen:
+        return values
+    half = float(special.stdtrit(steps.count - 1, (1 + _CONFIDENCE) / 2) * times_ms.std(ddof=1) / np.sqrt(steps.count))
+    third = max(1, steps.count // 3)
+    return values | {
+        "step_median_ms": float(np.median(times_ms)),
+        "step_p90_ms": float(np.percentile(times_ms, 90)),
+        "step_mean_low_ms": mean_ms - half,
+        "step_mean_high_ms": mean_ms + half,
+        "drift_fraction": float(times_ms[-third:].mean() / times_ms[:third].mean()) - 1,
+    }
+
+
+def as_json(steps: Steps) -> dict[str, Any]:
+    """What a report shows beside the figures: how many steps they are of."""
+    return {"steps": steps.count, "window_seconds": steps.window_ns / 1e9, "figures": figures(steps)}

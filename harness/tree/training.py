@@ -1,0 +1,59 @@
+"""Writes the training/ folder of a run directory: copies of what was kept, and what follows from it. It can be made again from raw/."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from compliance.scoring.accuracy import Accuracy
+from compliance.training import checks
+from compliance.training import steps as step_files
+from compliance.training.steps import Steps, figures
+from harness.tree import submission
+from scenarios.worker.job import write_json
+
+__all__ = ["figures", "read_steps", "score", "write"]
+
+LABEL = "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
+
+
+def write(directory: Path) -> submission.Score:
+    """Write training/ anew; raw/ must hold both tests. → the score of the losses."""
+    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    folder, losses = directory / checks.FOLDER, score(directory)
+    shutil.rmtree(folder, ignore_errors=True)
+    for copy, source in checks.COPIES.items():
+        if (directory / source).exists():
+            (folder / copy).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(directory / source, folder / copy)
+    steps = read_steps(directory)
+    summary: dict[str, Any] = {
+        "label": LABEL,
+        "cell": record["cell"],
+        "optimizer": json.loads((directory / "raw" / "performance" / "job.json").read_text("utf-8"))["workload"]["config"]["optimizer"],
+        "trained_parameters": steps.trainable,
+        **step_files.as_json(steps),
+        "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
+        "system": submission.system_description(record, record["submitter"]),
+    }
+    write_json(folder / "training.json", summary)
+    return losses
+
+
+def read_steps(directory: Path) -> Steps:
+    """What was kept of the timed run of a run directory."""
+    return step_files.read(directory / "raw" / "performance" / "steps.json")
+
+
+def score(directory: Path) -> submission.Score:
+    """How far the accuracy test's losses are from the reference's; a sentence where that cannot be told."""
+    training = checks.read(directory, with_result=False)
+    if training.no_reference:
+        return str(training.recorded("accuracy", "reason"))
+    try:
+        losses: Accuracy = checks.loss_score(training)
+    except ValueError as e:
+        return f"not scored: {e}"
+    return losses

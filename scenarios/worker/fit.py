@@ -1,0 +1,157 @@
+"""The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or what its loss was. No LoadGen here.
+
+A timed run reads the loss and waits for the device twice: after the first step, which builds and compiles, and after the last one. The
+window between them is closed. The other steps are left as the framework has them, which may run ahead of its device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scenarios.worker import counters, disturbance
+from scenarios.worker import job as jobs
+from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
+from scenarios.worker.job import PERFORMANCE, REFERENCE, Job
+from scenarios.worker.qsl import Qsl
+from sut.contract import Batch, Evidence, Training
+
+_clock = time.perf_counter_ns
+
+
+def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
+    """One step on each batch of the inputs, in their order; writes steps.json, and of a reference its losses as reference.npz."""
+    qsl = Qsl(job.inputs, sut.prepare)
+    qsl.load(range(qsl.count))
+    batches = qsl.batches(job.workload.batch_size)
+    timer = Timer(job, beat, len(batches), sut.synchronise)
+    beat.enter("warm-up", LOAD_LIMIT_S, 1)
+    timer.began_ns = _clock()
+    sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
+    sut.synchronise()
+    returned_ns = _clock()
+    if timer.steps != len(batches):
+        raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
+    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns))
+    if job.test == REFERENCE:
+        with (job.log_dir / "reference.npz").open("wb") as f:
+            np.savez(f, allow_pickle=False, loss=np.array(timer.losses))
+    beat.enter("done", LOAD_LIMIT_S)
+    before, after = (watch(sut, batches[:count]) for count in (1, 2))
+    mean_ns = (timer.closed_ns - timer.started_ns) / (timer.expected - 1)
+    return {
+        "warmup": [{"row": 0, "first_ns": timer.started_ns - timer.began_ns, "second_ns": mean_ns}],
+        "test_start_ns": timer.monotonic_ns,
+        "test_ns": timer.closed_ns - timer.started_ns,
+        "evidence_before": dataclasses.asdict(before),
+        "evidence_after": dataclasses.asdict(after),
+        **timer.surroundings(job.workload.device),
+    }
+
+
+@dataclass
+class Timer:
+    """Called back after each step. Times are `perf_counter_ns`.
+
+    Attributes:
+        expected: how many steps there will be.
+        synchronise: waits for the device.
+        began_ns: when the first step began.
+        started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
+        marks_ns: when the framework told the end of each step after the first; its device may be behind.
+        input_ns: what the framework waited for batches.
+        losses: of a timed run the first step's, and the mean of the others; else each step's.
+    """
+
+    job: Job
+    beat: Heartbeat
+    expected: int
+    synchronise: Callable[[], None]
+    steps: int = 0
+    began_ns: int = 0
+    started_ns: int = 0
+    closed_ns: int = 0
+    input_ns: int = 0
+    monotonic_ns: int = 0
+    marks_ns: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+    def hand_over(self, batches: Sequence[Batch]) -> Iterator[Batch]:
+        """The batches, one by one. The time from a batch's request until it is handed over counts as waiting for input."""
+        for number in range(len(batches)):
+            asked_ns = _clock()
+            batch = batches[number]
+            self.input_ns += _clock() - asked_ns
+            yield batch
+
+    def on_step(self, loss: Callable[[], float]) -> None:
+        """A step has ended, as the framework tells."""
+        self.steps += 1
+        if self.steps == 1:
+            self._start(loss)
+            return
+        self.marks_ns.append(_clock())
+        self.beat.bump(1)
+        if self.steps == self.expected or self.job.test != PERFORMANCE:
+            self.losses.append(loss())
+        if self.steps == self.expected:
+            self.synchronise()
+            self.closed_ns = _clock()
+            self._after = counters.read(self.job.workload.device), disturbance.read()
+
+    def _start(self, loss: Callable[[], float]) -> None:
+        self.losses.append(loss())
+        self.synchronise()
+        first_ns = _clock() - self.began_ns
+        self.beat.enter("test", hang_limit_s(first_ns), self.expected - 1)
+        self._before = counters.read(self.job.workload.device), disturbance.read()
+        self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
+
+    def surroundings(self, device: str) -> dict[str, Any]:
+        """Energy of the window, and what disturbed it."""
+        (energy_before, load_before), (energy_after, load_after) = self._before, self._after
+        gaps_ns, seconds = np.diff([self.started_ns, *self.marks_ns, self.closed_ns]), (self.closed_ns - self.started_ns) / 1e9
+        disturbances = disturbance.between(load_before, load_after, seconds, gaps_ns, float(np.median(gaps_ns[:-1])))
+        return {
+            "energy": dataclasses.asdict(counters.between(energy_before, energy_after)),
+            "disturbance": dataclasses.asdict(disturbances),
+        }
+
+    def as_json(self, trainable: int, returned_ns: int) -> dict[str, Any]:
+        """What steps.json holds. `returned_ns`: when the framework's loop had returned and its device was done."""
+        return {
+            "schema": "steps-1",
+            "batch_size": self.job.workload.batch_size,
+            "trainable": trainable,
+            "began_ns": self.began_ns,
+            "started_ns": self.started_ns,
+            "marks_ns": self.marks_ns,
+            "closed_ns": self.closed_ns,
+            "returned_ns": returned_ns,
+            "input_ns": self.input_ns,
+            "losses": self.losses,
+        }
+
+
+def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
+    """What the framework sees of `fit` on these batches; detail "batches" is how many they are.
+
+    Raises ValueError where the SUT did not make the call, or made it twice.
+    """
+    calls = 0
+
+    def call() -> None:
+        nonlocal calls
+        sut.fit(iter(batches), len(batches), lambda loss: None)
+        sut.synchronise()
+        calls += 1
+
+    evidence = sut.evidence(call)
+    if calls != 1:
+        raise ValueError(f"the SUT's evidence made the call that it was given {calls} times; it makes it once")
+    return dataclasses.replace(evidence, detail={**evidence.detail, "batches": len(batches)})
