@@ -41,7 +41,7 @@ def mock_run(tmp_path_factory):
     """One real run of the mock that generates, on two prompts."""
     folder = tmp_path_factory.mktemp("mock")
     (folder / "prompts.txt").write_text("Once upon a time\n\n<script>alert(1)</script>")
-    asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt")
+    asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt", duration=1)
     assert run.run(asked, Reporter(), 0).status == "ok"
     return folder / "runs"
 
