@@ -76,7 +76,7 @@ def _trainings(flags: argparse.Namespace) -> int:
                 continue
             errors = {"loss_error": result.accuracy["value"], "first_loss_error": result.accuracy["detail"]["first_loss_error"]}
             row = {**where, "steps": int(result.accuracy["detail"]["steps"]), **{k: float(f"{v:.4g}") for k, v in errors.items()}}
-            _keep(row)
+            _keep(row, "trained")
             sys.stdout.write(f"{_line(row)}\n")
             sys.stdout.flush()
     return int(failed > 0)
@@ -168,15 +168,24 @@ class MeasuredSize:
         return self.folder / f"{self.model.name}-{self.size.name}-{sut}.npz"
 
 
-def _keep(row: Mapping[str, Any]) -> None:
-    """Put the row into the file, in the place of an earlier one of the same cell."""
-    rows = {(*(r[key] for key in ("model", "size", "precision", "device", "sut")), "loss_error" in r): r for r in [*_earlier(), row]}
-    text = f"{_HEAD}\norigin = {{ {_origin()} }}\n\nmeasured = [\n"
-    limits.DATA.write_text(text + "".join(f"    {_line(rows[key])},\n" for key in sorted(rows)) + "]\n", encoding="utf-8")
+def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
+    """Put the row into the file's list of this kind, in the place of an earlier one of the same cell."""
+    lists: dict[str, list[Any]] = {"measured": [], "trained": [], **_earlier()}
+    lists[kind] = [*(each for each in lists[kind] if _cell(each) != _cell(row)), row]
+    text = f"{_HEAD}\norigin = {{ {_origin()} }}\n"
+    for name, rows in lists.items():
+        text += f"\n{name} = [\n" + "".join(f"    {_line(each)},\n" for each in sorted(rows, key=_cell)) + "]\n"
+    limits.DATA.write_text(text, encoding="utf-8")
 
 
-def _earlier() -> list[dict[str, Any]]:
-    return tomllib.loads(limits.DATA.read_text(encoding="utf-8"))["measured"] if limits.DATA.exists() else []
+def _cell(row: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(row[key] for key in ("model", "size", "precision", "device", "sut"))
+
+
+def _earlier() -> dict[str, list[dict[str, Any]]]:
+    """The file's lists by name."""
+    document = tomllib.loads(limits.DATA.read_text(encoding="utf-8")) if limits.DATA.exists() else {}
+    return {name: rows for name, rows in document.items() if isinstance(rows, list)}
 
 
 def _origin() -> str:

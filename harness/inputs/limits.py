@@ -24,9 +24,13 @@ _SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3}
 
 
 @cache
-def measurements() -> tuple[Mapping[str, Any], ...]:
-    """One mapping for each honest SUT, model, size, precision and device; written by benchmarks/disagreement.py."""
-    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8"))["measured"])
+def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
+    """One mapping for each honest SUT, model, size, precision and device; written by benchmarks/disagreement.py.
+
+    Args:
+        kind: `measured`: of answers; `trained`: of losses.
+    """
+    return tuple(tomllib.loads(DATA.read_text(encoding="utf-8")).get(kind, ()))
 
 
 def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
@@ -58,17 +62,16 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
 def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
     """The limits of the losses of a training, by name, made in the same way."""
     loosest = dict(model.fit["tolerance"][precision])
-    same = _rows(model.name, precision, size.name, device, kind="loss_error")
-    rows = same or _rows(model.name, precision, _LARGEST_SIZE, _DEVICE, kind="loss_error")
+    same = _rows(model.name, precision, size.name, device, kind="trained")
+    rows = same or _rows(model.name, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     return {
         name: min([bound, *([float(f"{factor * max(row[name] for row in rows):.3g}")] if rows else [])]) for name, bound in loosest.items()
     }
 
 
-def _rows(*place: str, kind: str = "logit_error") -> list[Mapping[str, Any]]:
-    keys = ("model", "precision", "size", "device")
-    return [row for row in measurements() if kind in row and tuple(row[key] for key in keys) == place]
+def _rows(*place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
+    return [row for row in measurements(kind) if tuple(row[key] for key in ("model", "precision", "size", "device")) == place]
 
 
 def _depth(model: Model, size: Size) -> float:

@@ -9,7 +9,7 @@ import pytest
 from compliance.scoring import own_choice
 from harness.inputs import limits, models
 from scenarios.worker import procedures
-from sut.registry import SUTS
+from sut.registry import FIT, SUTS, unsupported
 
 CELLS = sorted({(row["model"], row["size"], row["precision"], row["device"]) for row in limits.measurements()})
 
@@ -75,3 +75,13 @@ def test_what_was_not_measured_is_judged_by_size_base_with_more_room():
 
 def test_worker_and_score_agree_on_how_many_answers_have_own_logits():
     assert procedures.OWN_ROWS == own_choice.ROWS
+
+
+def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_the_limits():
+    model = models.load("bert")
+    rows = [row for row in limits.measurements("trained") if (row["model"], row["size"], row["precision"]) == ("bert", "tiny", "float32")]
+    known = {"model": "bert", "family": "bert", "task": FIT, "precision": "float32", "device": "cpu"}
+    assert {row["sut"] for row in rows} == {name for name, spec in SUTS.items() if spec.reads_weights and not unsupported(name, **known)}
+    made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
+    for name, bound in model.fit["tolerance"]["float32"].items():
+        assert 0 < 5 * max(row[name] for row in rows) <= made[name] <= bound

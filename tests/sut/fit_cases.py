@@ -31,12 +31,6 @@ def twice_the_rate(job: Job) -> Any:
     return honest(replace(job, workload=replace(job.workload, config=changed)))
 
 
-def without_decay(job: Job) -> Any:
-    """No weight decay."""
-    changed = {**job.workload.config, "optimizer": {**job.workload.config["optimizer"], "weight_decay": 0.0}}
-    return honest(replace(job, workload=replace(job.workload, config=changed)))
-
-
 def in_bfloat16(job: Job) -> Any:
     """Computes in bfloat16 where float32 is asked for."""
     workload: Workload = replace(job.workload, precision="bfloat16")
