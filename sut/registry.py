@@ -42,6 +42,7 @@ class SutSpec:
         packages: distributions the system's description tells the versions of.
         variables: first words of environment variables that change its figures, as regular expressions.
         out_of_memory: words of the errors by which it tells that it is out of memory.
+        without_keras: of a SUT of Keras, the one that computes the same on the same framework without it.
     """
 
     module: str
@@ -60,6 +61,7 @@ class SutSpec:
     packages: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     out_of_memory: tuple[str, ...] = ()
+    without_keras: str | None = None
 
 
 _KERAS = {"HF_HUB_OFFLINE": "1"}
@@ -114,6 +116,7 @@ SUTS: dict[str, SutSpec] = {
         packages=("keras", "keras-hub", "jax", "jaxlib"),
         variables=("KERAS", "JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,
+        without_keras="native-jax",
     ),
     "keras3-tensorflow": SutSpec(
         module="sut.keras3.{family}",
@@ -150,6 +153,7 @@ SUTS: dict[str, SutSpec] = {
         packages=("keras", "keras-hub", "torch"),
         variables=("KERAS", *_TORCH_VARIABLES),
         out_of_memory=_TORCH_OUT_OF_MEMORY,
+        without_keras="native-torch-eager",
     ),
     "keras2-tensorflow": SutSpec(
         module="sut.keras2.{family}",
@@ -198,6 +202,19 @@ SUTS: dict[str, SutSpec] = {
         packages=("torch", "transformers"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
+    ),
+    "native-jax": SutSpec(
+        module="sut.native_jax.{family}",
+        environment="keras3-jax",  # the same JAX, so that the two differ by Keras alone
+        execution="xla",
+        summary="models written out in JAX, compiled by XLA, without a library of layers",
+        unsupported={
+            "gemma": "sut/native_jax/causal_lm.py is written for the layout of Llama and Mistral; Gemma's embeddings, norms and gates are "
+            "others: take keras3-jax"
+        },
+        packages=("jax", "jaxlib"),
+        variables=("JAX", "XLA"),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
 }
 

@@ -19,6 +19,14 @@ def file_of(folder: Path, name: str) -> Path:
     return folder / json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"][name]
 
 
+def names(folder: Path) -> list[str]:
+    """The names of all tensors, sorted."""
+    if (folder / SINGLE).exists():
+        with safe_open(folder / SINGLE, framework="np") as f:
+            return sorted(f.keys())
+    return sorted(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"])
+
+
 def tensor(folder: Path, name: str) -> np.ndarray:
     """In its stored dtype; bfloat16 is that of ml_dtypes. Raises safetensors' own error where the file has no such tensor."""
     with safe_open(file_of(folder, name), framework="np") as f:

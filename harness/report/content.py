@@ -169,12 +169,21 @@ class Payback:
 
 @dataclass(frozen=True, kw_only=True)
 class Overhead:
-    """Keras 3 beside bare PyTorch: the speed of one over the other."""
+    """Keras 3 beside a SUT without Keras.
+
+    Attributes:
+        ratio: the speed of Keras over that of the other.
+        keras_ms, bare_ms: milliseconds of a batch, medians of the repeats; None where a result does not tell them.
+        cost: whether both run on the same framework, so that they differ by Keras alone.
+    """
 
     work: str
     keras: str
     bare: str
     ratio: statistics.Ratio
+    keras_ms: float | None
+    bare_ms: float | None
+    cost: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,14 +276,22 @@ class Content:
 
     @cached_property
     def overheads(self) -> list[Overhead]:
-        """Of each Keras 3 SUT beside native PyTorch, eager and compiled."""
+        """Of each Keras 3 SUT beside its own framework without Keras, and beside native PyTorch, eager and compiled."""
         return [
-            Overhead(work=c.name, keras=g.sut, bare=bare.sut, ratio=tables.ratio(g, bare))
+            Overhead(
+                work=c.name,
+                keras=g.sut,
+                bare=bare.sut,
+                ratio=tables.ratio(g, bare),
+                keras_ms=tables.row(g)["ms_per_step"],
+                bare_ms=tables.row(bare)["ms_per_step"],
+                cost=bare.cell.sut == SUTS[g.cell.sut].without_keras,
+            )
             for c in self.contests
             for g in c.good
-            if g.cell.sut.startswith("keras3-")
+            if g.cell.sut.startswith("keras3-") and g.cell.sut in SUTS
             for bare in c.good
-            if bare.cell.sut in (_BARE, _COMPILED_BARE)
+            if bare.cell.sut in (SUTS[g.cell.sut].without_keras, _BARE, _COMPILED_BARE)
         ]
 
     @cached_property

@@ -16,8 +16,9 @@ from matplotlib.ticker import MaxNLocator
 from harness.report.content import Contest, short
 from sut.registry import SUTS
 
-# The colours of Okabe and Ito 2008, "Color universal design", which readers with any colour vision tell apart; grey for the mock.
-_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#56b4e9")
+# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and four of the schemes
+# "muted" and "bright" of Tol 2021, "Colour schemes". In the order of the registry; grey for the mock.
+_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#999933", "#aa4499", "#009e73", "#56b4e9", "#ee6677", "#44aa99")
 _MOCK = "#808890"
 # Drawn in these, and replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
@@ -45,7 +46,7 @@ def colour(sut: str) -> str:
     """The one colour of a SUT, options or not."""
     name = sut.split(" ")[0]
     others = [known for known in SUTS if known != "mock"]
-    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name) % len(_PALETTE)]
+    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name)]
 
 
 def bars(contest: Contest, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import keras_nlp
 import tf_keras
 
-from sut import keras_evidence
+from sut import backend_evidence
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import on_tensorflow as backend  # no file of Keras 3: it knows TensorFlow alone
@@ -32,14 +32,13 @@ def synchronise(model: Any) -> None:
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `keras_evidence.evidence`."""
-    return keras_evidence.evidence(
+    """See `backend_evidence.evidence`."""
+    return backend_evidence.evidence(
         backend,
-        model,
         workload,
-        name,
-        call,
+        f"{type(model).__name__}.{name}",
+        lambda: backend.watch(model, call),
         held={v.dtype.name for v in model.weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
-        versions={"tf_keras": tf_keras.__version__, "keras_nlp": keras_nlp.__version__},
+        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, "keras_nlp": keras_nlp.__version__},
     )

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import keras_hub
 
-from sut import keras_evidence
+from sut import backend_evidence
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import exact
@@ -47,14 +47,13 @@ def synchronise(model: Any) -> None:
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `keras_evidence.evidence`."""
-    return keras_evidence.evidence(
+    """See `backend_evidence.evidence`."""
+    return backend_evidence.evidence(
         backend,
-        model,
         workload,
-        name,
-        call,
+        f"{type(model).__name__}.{name}",
+        lambda: backend.watch(model, call),
         held={keras.backend.standardize_dtype(v.dtype) for v in model.weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
-        versions={"keras": keras.__version__, "keras_hub": keras_hub.__version__},
+        detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__},
     )

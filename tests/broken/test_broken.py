@@ -27,18 +27,20 @@ MODULES = {
     "keras3-tensorflow": "keras_tensorflow",
     "keras3-tensorflow-graph": "keras_tensorflow",
     "keras3-torch": "keras_torch",
+    "native-jax": "native_jax",
 }
-EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH = MODULES
+EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX = MODULES
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
+ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
 EAGER_BOTH = ((EAGER, "bert"), (EAGER, "mistral"))
 COMPILE_BOTH = ((COMPILE, "bert"), (COMPILE, "mistral"))
 MISTRAL = ((EAGER, "mistral"), *((sut, "mistral") for sut, _ in KERAS_BERT))
 
 HONEST = [
-    *((sut, model, "honest") for sut, model in (*BERT, *MISTRAL)),
-    *((sut, model, "honest_in_two_shapes") for sut, model in BERT),
+    *((sut, model, "honest") for sut, model in (*ANY_BERT, *MISTRAL, (NATIVE_JAX, "mistral"))),
+    *((sut, model, "honest_in_two_shapes") for sut, model in ANY_BERT),
     *((sut, model, "honest_padding") for sut, model in KERAS_BERT),
     (EAGER, "mistral", "honest_without_a_cache"),
     (JAX, "bert", "honest_program"),
@@ -49,14 +51,15 @@ HONEST = [
 EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     # Which call ran.
     ("memo", (*EAGER_BOTH, (COMPILE, "bert"), (KERAS_TORCH, "bert"), (KERAS_TORCH, "mistral")), "0 forward passes of the model"),
-    ("memo", tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH) for m in ("bert", "mistral")), "0 entries into compiled code"),
+    ("memo", tuple((s, m) for s in (JAX, TENSORFLOW, GRAPH, NATIVE_JAX) for m in ("bert", "mistral")), "0 entries into compiled code"),
     ("eager_forward", ((COMPILE, "bert"),), "0 forward passes of the model"),
     ("wrapper_generates", ((COMPILE, "mistral"),), "0 forward passes of the model"),
     ("compiled_beside", COMPILE_BOTH, "operators outside of compiled code"),
     ("model_called", ((JAX, "bert"),), "operators that ran by themselves"),
+    ("not_compiled", ((NATIVE_JAX, "bert"),), "operators that ran by themselves"),
     ("model_called", XLA_AND_GRAPH, "matrix products that ran by themselves"),
     ("compiled_anew", ((EAGER, "bert"), (COMPILE, "bert"), (KERAS_TORCH, "bert")), "new graphs while measuring"),
-    ("jitted_anew", ((JAX, "bert"),), "new graphs while measuring"),
+    ("jitted_anew", ((JAX, "bert"), (NATIVE_JAX, "bert")), "new graphs while measuring"),
     ("traced_anew", XLA_AND_GRAPH, "2 new graphs while measuring"),
     ("constants", (*BERT, (EAGER, "mistral"), (COMPILE, "bert")), "watched batches have the same counts"),
     # Compiled by parts.
@@ -68,6 +71,7 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("one_layer_compiled", EAGER_BOTH, "something was compiled"),
     ("layer_compiled", ((KERAS_TORCH, "bert"),), "something was compiled"),
     ("each_layer_jitted", ((JAX, "bert"),), "entries into compiled code"),
+    ("each_token_jitted", ((NATIVE_JAX, "mistral"),), "6 entries into compiled code"),
     ("backbone_jitted", ((JAX, "bert"),), "2 entries into compiled code"),
     ("embedding_left_out", ((JAX, "bert"),), "operators that ran by themselves"),
     ("each_layer_traced", XLA_AND_GRAPH, "2 entries into compiled code"),
@@ -105,17 +109,17 @@ PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("autocast_in_a_layer", ((EAGER, "bert"),)),
     ("layer_in_bfloat16", ((EAGER, "bert"),)),
     ("layer_in_float16", ((EAGER, "bert"),)),
-    ("cast_product", (*BERT, (COMPILE, "bert"))),
+    ("cast_product", (*ANY_BERT, (COMPILE, "bert"))),
     ("mixed_policy", KERAS_BERT),
     ("float16_policy", ((KERAS_TORCH, "bert"),)),
-    ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"))),
+    ("bfloat16_in_predict", ((JAX, "bert"), (JAX, "mistral"), (NATIVE_JAX, "mistral"))),
     ("default_in_predict", ((JAX, "bert"),)),
     ("default_in_a_layer", ((JAX, "bert"),)),
 ]
 ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
-    ("layer_left_out", BERT),
-    ("weights_through_bfloat16", BERT),
-    ("weights_through_int8", BERT),
+    ("layer_left_out", ANY_BERT),
+    ("weights_through_bfloat16", ANY_BERT),
+    ("weights_through_int8", ANY_BERT),
     ("constants_folded", ((TENSORFLOW, "bert"),)),
 ]
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]

@@ -18,7 +18,7 @@ from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS
 
-NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch")
+NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch", "native-jax")
 FEW = ("native-torch-eager", "keras3-jax", "keras3-torch")  # Gemma's and Llama's: KerasHub's files of them are the same on every backend
 KERAS2 = ("keras2-tensorflow", "keras2-tensorflow-graph")
 COMPILED = "native-torch-compile"

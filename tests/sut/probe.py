@@ -69,12 +69,17 @@ def main(specification: Path) -> None:
         save(case, sut, change(inputs))
     if forced and not few_shapes:
         np.savez(out / "uneven.npz", **uneven(sut, workload))
+    if forced and not SUTS[spec["sut"]].classes:
+        with np.load(reference) as f:
+            ends = [int(token) for token in f["tokens"][:, 10]]
+        ending = module.load(replace(workload, config={**workload.config, "end_tokens": ends}))
+        np.savez(out / "ended.npz", **answer(ending, inputs), ends=np.array(ends))
     framework = BREAKAGES[SUTS[spec["sut"]].classes]
-    framework["zero_layer"](sut.model)
+    framework["zero_layer"](getattr(sut, "model", sut))
     save("zeroed layer", sut)
     if forced:
         whole = module.load(workload)
-        framework["drop_cache"](whole.model)
+        framework["drop_cache"](getattr(whole, "model", whole))
         save("dropped cache", whole)
         framework["restore_cache"]()
     if not (few_shapes and forced):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
@@ -135,10 +140,13 @@ def uneven(sut: Inference, workload: Workload) -> Arrays:
     return {k: np.where(own, v, -1) for k, v in found.items()}
 
 
+LAYER_ENDS = ("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense")
+"""Beginnings of the names of the tensors by which layer 0 adds to the residual."""
+
+
 def torch_zero_layer(model: Any) -> None:
     """What layer 0 adds to the residual: nothing."""
-    names = ("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense")
-    hit = [p for n, p in model.named_parameters() if any(name in n for name in names)]
+    hit = [p for n, p in model.named_parameters() if any(name in n for name in LAYER_ENDS)]
     assert len(hit) in (2, 4)
     for parameter in hit:
         parameter.data.zero_()
@@ -171,6 +179,38 @@ def torch_restore_cache() -> None:
 _UPDATE: list[Any] = []
 
 
+def jax_zero_layer(sut: Any) -> None:
+    hit = [name for name in sut.weights if any(end in name for end in LAYER_ENDS)]
+    assert len(hit) in (2, 4)
+    for name in hit:
+        sut.weights[name] = 0 * sut.weights[name]
+
+
+def jax_drop_cache(sut: Any) -> None:
+    """When one new token is fed, it may look at its own column of the cache only."""
+    import jax.numpy as jnp
+
+    from sut.native_jax import causal_lm
+
+    whole = causal_lm.visible
+
+    def visible(columns: Any, begin: Any, length: int, window: Any) -> Any:
+        mask = whole(columns, begin, length, window)
+        return mask & (jnp.arange(length) == columns) if len(columns) == 1 else mask
+
+    _VISIBLE.append(whole)
+    causal_lm.visible = visible
+
+
+def jax_restore_cache() -> None:
+    from sut.native_jax import causal_lm
+
+    causal_lm.visible = _VISIBLE.pop()
+
+
+_VISIBLE: list[Any] = []
+
+
 def disguises(spec: SutSpec, workload: Workload) -> dict[str, Callable[[Any, Arrays], Evidence]]:
     """What a SUT may do that its name denies. The language model of one backend would show no other way than its classifier."""
     if spec.execution == "compile":  # tests/sut/compile_cases.py has its disguises
@@ -185,6 +225,8 @@ def disguises(spec: SutSpec, workload: Workload) -> dict[str, Callable[[Any, Arr
         ("tensorflow", "graph"): {"jit on": jit_on, "run eagerly": tensorflow_eagerly},
         ("torch", "eager"): {"compiled": keras_compiled, "lower precision": autocast},
     }
+    if not spec.classes:
+        return {"jit disabled": jit_disabled, "lower precision": lower_precision}
     return {**by_backend.get((str(spec.backend), spec.execution), {}), "mixed": mixed}
 
 
@@ -321,8 +363,9 @@ TORCH: dict[str, Callable[..., None]] = {
     "restore_cache": torch_restore_cache,
 }
 KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras_drop_cache, "restore_cache": lambda: None}
-BREAKAGES = {"transformers": TORCH, "keras_hub": KERAS, "keras_nlp": {"zero_layer": keras2_zero_layer}}
-"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken."""
+JAX: dict[str, Callable[..., None]] = {"zero_layer": jax_zero_layer, "drop_cache": jax_drop_cache, "restore_cache": jax_restore_cache}
+BREAKAGES = {"transformers": TORCH, "keras_hub": KERAS, "keras_nlp": {"zero_layer": keras2_zero_layer}, "": JAX}
+"""Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are written out in JAX."""
 
 
 if __name__ == "__main__":

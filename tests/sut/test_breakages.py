@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sut import padding
 from tests.sut.conftest import COMPILED, EAGER_OR_XLA, IN_BFLOAT16, PAIRS
 
 BROKEN = ["permuted rows", "reversed tokens", "zeroed position", "zeroed layer"]
@@ -61,6 +62,17 @@ def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut
     answers = probed(sut, model).answers("uneven")
     np.testing.assert_array_equal(answers["together"], answers["alone"])
     np.testing.assert_array_equal(answers["together"], probed("native-torch-eager", model).answers("uneven")["alone"])
+
+
+def test_native_jax_ends_each_answer_at_its_end_token_and_stops_when_all_have_ended(probed):
+    """Each row's eleventh token is an end token."""
+    found = probed("native-jax", "mistral")
+    answers, tokens = found.answers("ended"), found.reference["tokens"]
+    counts = padding.produced(tokens, found.inputs["max_new_tokens"], answers["ends"].tolist())
+    np.testing.assert_array_equal(answers["n_tokens"], counts)
+    for row, count in enumerate(counts):
+        np.testing.assert_array_equal(answers["tokens"][row, :count], tokens[row, :count])
+    assert not answers["tokens"][:, 11:].any()
 
 
 @pytest.mark.parametrize("model", ["mistral", "gemma", "llama"])

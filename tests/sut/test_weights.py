@@ -26,7 +26,8 @@ from tests.support.frameworks import run_module, tiny_workload
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
-PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax")]  # tied, and its positions scaled
+PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]  # tied, and its positions scaled
+PAIRS += [("native-jax", "bert")]
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",
     "gemma": "model.layers.1.mlp.gate_proj.weight",

@@ -25,7 +25,7 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
 def test_every_size_is_complete(name, size):
     model = models.load(name)
     found = model.sizes[size]
-    assert set(found.batch_size) == {"Offline", "SingleStream", *(["Fit"] if model.fit else [])}
+    assert set(found.batch_size) == {"Offline", "SingleStream"} | ({"Fit"} if model.fit else set())
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
     assert set(found.inputs) == ({"prompt_length", "new_tokens"} if families.of(model).generates_tokens else {"sequence_length"})

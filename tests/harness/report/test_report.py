@@ -18,6 +18,7 @@ from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, page
+from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write
 
@@ -40,7 +41,7 @@ def mock_run(tmp_path_factory):
     """One real run of the mock that generates, on two prompts."""
     folder = tmp_path_factory.mktemp("mock")
     (folder / "prompts.txt").write_text("Once upon a time\n\n<script>alert(1)</script>")
-    asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt")
+    asked = request(folder / "runs", model="mistral", dataset=folder / "prompts.txt", duration=1)
     assert run.run(asked, Reporter(), 0).status == "ok"
     return folder / "runs"
 
@@ -134,6 +135,21 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
         ("native-torch-eager", pytest.approx(2)),
         ("native-torch-compile", pytest.approx(4)),
     ]
+
+
+def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path):
+    for sut, figures_ in (("keras3-jax", [64, 65, 63]), ("native-jax", [128, 130, 126]), ("native-torch-compile", [32, 32, 32])):
+        write(tmp_path, cell(sut), figures_, sweep="s-1")
+    report = gathered(tmp_path)
+    (cost,) = [o for o in report.overheads if o.cost]
+    assert (cost.keras, cost.bare, cost.keras_ms, cost.bare_ms) == ("keras3-jax", "native-jax", 500, 250)
+    assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
+    html = page.render(report, WHEN)
+    assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
+
+
+def test_every_sut_has_a_colour_of_its_own():
+    assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
 
 
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):

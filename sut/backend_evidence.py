@@ -1,4 +1,4 @@
-"""What a model of Keras leaves as evidence, of whatever version Keras is. What its backend sees comes from `keras3/on_<backend>.py`."""
+"""Evidence of a call that runs on a backend: what the SUT says of its model, and what the backend's own module saw."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ _BITS = {"float32": 32, "bfloat16": 16}
 
 def evidence(
     backend: Any,
-    model: Any,
     workload: Workload,
     name: str,
-    call: Callable[[], Any],
+    watch: Callable[[], dict[str, Any]],
     *,
     held: Set[str],
     computed: Set[str],
-    versions: Mapping[str, str],
+    detail: Mapping[str, Any],
 ) -> Evidence:
-    """What `call` runs.
+    """What the measured call runs.
 
     Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
     call's own products differ, or where one of these is narrower.
 
     Args:
-        backend: a module `sut.keras3.on_<backend>`.
-        name: the model's method that the call is to reach, for the reader.
+        backend: `sut.jax_programs` or a module `sut.keras3.on_<backend>`.
+        name: what of the model the call is to reach, for the reader.
+        watch: makes the call, and returns what the backend saw of it; `graphs` is its number of compiled graphs.
         held, computed: the dtypes of the weights, and those their layers compute in (a mixed policy casts at each call).
+        detail: more for the reader, as versions.
     """
     dtype = min(held)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):
         matrix_flops = backend.matrix_flops(dtype)  # first: it compiles programs of its own
     product_error = precision.error(backend.product(dtype))
-    seen = backend.watch(model, call)
+    seen = watch()
     same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[dtype])
     return Evidence(
         graphs=seen.pop("graphs"),
@@ -45,13 +46,12 @@ def evidence(
         peak_device_bytes=device_memory.peak(backend.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
-            "call": f"{type(model).__name__}.{name}",
-            "jit_compile": bool(model.jit_compile),
+            "call": name,
             **seen,
             "parameter_dtypes": sorted(held),
             "compute_dtypes": sorted(computed),
             "product_error": product_error,
-            **versions,
+            **detail,
             **backend.about(),
         },
     )

@@ -1,0 +1,201 @@
+"""JAX, whoever calls it: settings, probes, and what ran. JAX itself tells each compilation, its profiler what runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax._src.lib import _profiler  # the public one writes its trace to files
+
+from sut import matrix_rate, precision
+from sut.contract import Unsupported
+
+EXECUTIONS = ("xla",)
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+_DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
+_CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
+# JAX's own names: its default for float32 products is tf32 on an NVIDIA GPU and bfloat16 on a TPU.
+_MATMUL = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "default"}
+_RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "tensorfloat32": 1, "highest": 2}  # XLA's names of them, then JAX's
+_DOT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)")
+_PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
+_RUN = re.compile(r"PjitFunction\((.+)\)")
+_HANDED_OVER = "stage"  # the program that hands an array over to the device
+_compilations: Counter[str] = Counter()
+_products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
+_callbacks: Counter[str] = Counter()  # program → calls of Python from within it
+_set_for_all: list[str] = []  # the precision, once configured; what JAX's configuration shows may be that of a context
+_product = jax.jit(jnp.matmul)
+
+
+def _count(event: str, duration: float, **known: Any) -> None:
+    if event == _COMPILED:
+        _compilations[_plain(str(known.get("fun_name")).removeprefix("jit(").removesuffix(")"))] += 1
+        _read_dumps(_dumps())
+
+
+def _plain(name: str) -> str:
+    """The name of a program as the names of dumps have it: a lambda's is `lambda`."""
+    return re.sub(r"\W", "_", name).strip("_")
+
+
+@cache
+def _dumps() -> Path:
+    """Where JAX writes what it compiles."""
+    return Path(tempfile.mkdtemp(prefix="stablehlo-"))
+
+
+def _read_dumps(folder: Path) -> None:
+    """Read the dumps of what was compiled just now, and remove them: a worker may end without cleaning up."""
+    for path in folder.glob("*"):
+        if named := _DUMP.fullmatch(path.name):
+            text, program = path.read_text(), _plain(named[1])
+            _callbacks[program] += len(_CALLBACK.findall(text))
+            for attributes, *operands in _DOT.findall(text):
+                lowest = min(_PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT")
+                _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest] += 1
+    shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
+
+
+def _bits(dtype: str) -> int:
+    """Bits of a dtype as StableHLO names it: f32, bf16, i8."""
+    digits = re.search(r"\d+", dtype)
+    return int(digits[0]) if digits else 0
+
+
+@cache
+def _listen() -> None:
+    jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+def configure(device: str, wanted: str) -> None:
+    """What was counted before is forgotten: it was another model's."""
+    jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
+    _set_for_all[:] = [_MATMUL[wanted]]
+    _compilations.clear()
+    _products.clear()
+    _callbacks.clear()
+    # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's own a CPU's bfloat16 ones are float32.
+    jax.config.update("jax_dump_ir_to", str(_dumps()))
+    jax.config.update("jax_dump_ir_modes", "stablehlo")
+    jax.config.update("jax_include_debug_info_in_dumps", False)
+    _choose_device(device)
+    _listen()
+
+
+def _choose_device(device: str) -> None:
+    """JAX's first platform becomes its default; without the plugin of one it goes on to the next in silence, hence the look."""
+    jax.config.update("jax_platforms", {"cpu": "cpu", "cuda": "cuda,cpu"}[device])
+    try:
+        found = jax.default_backend()
+    except RuntimeError as e:
+        found = str(e).splitlines()[0]
+    if found != {"cpu": "cpu", "cuda": "gpu"}[device]:
+        raise Unsupported(
+            f"--device {device}: JAX finds no such device (no driver, no GPU, or a build without it: {found}); --device cpu runs"
+        )
+
+
+def synchronise() -> None:
+    """Wait for the programs that still run: an array is ready when the program that makes it is done."""
+    jax.block_until_ready(jax.live_arrays())
+
+
+def product(dtype: str) -> np.ndarray:
+    """A probe product in `dtype`, as float32."""
+    a, b = (jnp.asarray(x.astype(jnp.dtype(dtype))) for x in precision.operands())
+    return np.asarray(_product(a, b)).astype(np.float32)
+
+
+@cache
+def matrix_flops(dtype: str) -> float:
+    """See `Evidence.matrix_flops`; measured once in a process."""
+
+    def product(side: int) -> Callable[[], object]:
+        a = jnp.full((side, side), 0.5, jnp.dtype(dtype))
+        return lambda: _product(a, a).block_until_ready()
+
+    return matrix_rate.measure(product)
+
+
+def watch(call: Callable[[], Any]) -> dict[str, Any]:
+    """What JAX sees of the call; the model's programs are those that hold matrix products.
+
+    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often it
+    enters them; a model that is compiled as a whole is one region a batch. `operators`: other programs that it runs; a call that is run
+    eagerly, or with JAX's jit disabled, is made of them. `host_callbacks`: calls of Python from within the programs.
+    """
+    run = _run(call)
+    programs = {name for name, _, _ in _products} & set(run)
+    compiled = {name: _compilations[name] for name in sorted(programs)}
+    return {
+        "graphs": sum(compiled.values()),
+        "xla_programs": sum(compiled.values()),
+        "programs": compiled,
+        "regions": sum(run[name] for name in programs),
+        "operators": sum(n for name, n in run.items() if name not in programs and name != _HANDED_OVER),
+        "compilations": sum(_compilations.values()),
+        "host_callbacks": sum(_callbacks[name] for name in run),
+        **_precisions(programs),
+    }
+
+
+def _run(call: Callable[[], Any]) -> Counter[str]:
+    """Names of the programs the call runs, as JAX's profiler sees them; of JAX's own events, which are the same on every device."""
+    options = _profiler.ProfileOptions()
+    options.host_tracer_level, options.python_tracer_level = 1, 0
+    # On a GPU the device's own tracer starts too, of which nothing is read, and it may not be permitted. A trace without the host's events
+    # shows no program, which no check lets pass.
+    options.raise_error_on_start_failure = jax.default_backend() == "cpu"
+    session = _profiler.ProfilerSession(options)
+    call()
+    synchronise()
+    return Counter(_entered(session.stop_and_get_profile_data()))
+
+
+def _entered(trace: Any) -> Iterator[str]:
+    """JAX marks an entry twice, one event within the other."""
+    for line in (line for plane in trace.planes for line in plane.lines):
+        until = dict[str, float]()
+        for event in sorted(line.events, key=lambda e: e.start_ns):
+            found = _RUN.match(event.name)
+            if found and event.start_ns >= until.get(found[1], 0.0):
+                until[found[1]] = event.start_ns + event.duration_ns
+                yield _plain(found[1])
+
+
+def _precisions(programs: Set[str]) -> dict[str, Any]:
+    """Bits of the operands of the programs' products → how many there are, of all compilations; a loop's body counts once. One that
+    is told a lower precision than `configure` set for all counts as the bits XLA may leave of it."""
+    products: Counter[tuple[str, str]] = Counter()
+    for (name, dtype, told), n in _products.items():
+        products[dtype, told] += n * (name in programs)
+    bits: Counter[str] = Counter()
+    for (dtype, told), n in (+products).items():
+        lower = _bits(dtype) == 32 and _RANK[told] < _RANK[_set_for_all[0]]
+        bits[str({"HIGH": 19, "DEFAULT": 16}[told] if lower else _bits(dtype))] += n
+    return {"product_bits": dict(sorted(bits.items())), "products": {" ".join(k): n for k, n in sorted((+products).items())}}
+
+
+def peak_device_bytes(device: str) -> int | None:
+    """Most bytes held on the GPU; None on a CPU, and where the allocator that the user chose does not count."""
+    statistics = jax.devices()[0].memory_stats() if device == "cuda" else None
+    return int(statistics["peak_bytes_in_use"]) if statistics else None
+
+
+def about() -> dict[str, Any]:
+    """Versions, device and settings, for the evidence."""
+    return {
+        "matmul_precision": jax.config.jax_default_matmul_precision,
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+    }

@@ -1,0 +1,1 @@
+"""Models written out in JAX, without a library of layers."""

@@ -1,0 +1,198 @@
+"""Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain JAX, generating greedily.
+
+The measured call is one compiled program, `generate`, for each shape: the prompt, then a loop that makes one token at a time. The cache of
+keys and values lives within it, so that no buffer has to be donated from call to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from sut import jax_programs, padding
+from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.native_jax import runtime
+from sut.native_jax.runtime import Weights
+
+Config = Mapping[str, Any]
+Cache = list[tuple[jax.Array, jax.Array]]
+"""Keys and values of each layer, each [batch, heads of keys, columns, size of a head]."""
+
+
+def norm(x: jax.Array, weight: jax.Array, epsilon: float) -> jax.Array:
+    """Root mean square normalisation, computed in float32."""
+    wide = x.astype(jnp.float32)
+    return weight * (wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + epsilon)).astype(x.dtype)
+
+
+def frequencies(config: Config) -> np.ndarray:
+    """Radians a position, one for each pair of a head's dimensions, float32.
+
+    Llama 3.1 divides those that turn too little by its factor, leaves those that turn often as they are, and goes from one to the other in
+    between.
+    """
+    turns = config["rope_theta"] ** (-np.arange(0, config["head_dim"], 2) / config["head_dim"])
+    if scaling := config.get("rope_scaling"):
+        rounds = scaling["original_max_position_embeddings"] * turns / (2 * np.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        share = np.clip((rounds - low) / (high - low), 0, 1)
+        turns = turns * (share + (1 - share) / scaling["factor"])
+    return turns.astype(np.float32)
+
+
+def rotate(x: jax.Array, angles: jax.Array) -> jax.Array:
+    """Rotary positions, the first half of a head's dimensions paired with the second. x [batch, heads, new, size], angles half as wide."""
+    first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+    cosine, sine = jnp.cos(angles), jnp.sin(angles)
+    return jnp.concatenate([first * cosine - second * sine, second * cosine + first * sine], axis=-1).astype(x.dtype)
+
+
+def visible(columns: jax.Array, begin: jax.Array, length: int, window: int | None) -> jax.Array:
+    """Which columns of the cache each new token looks at, bool [batch, new, length]: the row's own, up to itself, within the window."""
+    each, own = jnp.arange(length), columns[:, None]
+    mask = (each >= begin[:, None, None]) & (each <= own)
+    return mask & (each > own - window) if window else mask
+
+
+def attend(query: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array) -> jax.Array:
+    """query [batch, heads, new, size] → [batch, new, heads × size]. Neighbouring heads share one head of keys and values."""
+    batch, heads, new, size = query.shape
+    grouped = query.reshape(batch, keys.shape[1], -1, new, size)
+    scores = jnp.einsum("bkgnd,bktd->bkgnt", grouped, keys).astype(jnp.float32) / np.sqrt(size)
+    shares = jax.nn.softmax(jnp.where(mask[:, None, None], scores, jnp.finfo(jnp.float32).min)).astype(query.dtype)
+    mixed = jnp.einsum("bkgnt,bktd->bkgnd", shares, values)
+    return mixed.reshape(batch, heads, new, size).swapaxes(1, 2).reshape(batch, new, -1)
+
+
+def empty_cache(config: Config, batch: int, length: int, dtype: Any) -> Cache:
+    """A cache of `length` columns."""
+    zeros = jnp.zeros((batch, config["num_key_value_heads"], length, config["head_dim"]), dtype)
+    return [(zeros, zeros)] * config["num_hidden_layers"]
+
+
+def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: Any, begin: jax.Array) -> tuple[jax.Array, Cache]:
+    """One pass over new tokens → (their last hidden states [batch, new, hidden], the cache with their keys and values).
+
+    Args:
+        ids: int32 [batch, new]; they stand in the columns from `at` on.
+        begin: int32 [batch], the first column of each row; what stands before it is padding.
+    """
+    epsilon, columns = config["rms_norm_eps"], at + jnp.arange(ids.shape[1])
+    angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
+    mask = visible(columns, begin, cache[0][0].shape[2], config.get("sliding_window"))
+    x, updated = weights["model.embed_tokens.weight"][ids], []
+    for number, (keys, values) in enumerate(cache):
+        layer = f"model.layers.{number}"
+        normed = norm(x, weights[f"{layer}.input_layernorm.weight"], epsilon)
+        products = (normed @ weights[f"{layer}.self_attn.{name}_proj.weight"] for name in "qkv")
+        query, key, value = (p.reshape(*ids.shape, -1, config["head_dim"]).swapaxes(1, 2) for p in products)
+        keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
+        values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
+        updated.append((keys, values))
+        x = x + attend(rotate(query, angles), keys, values, mask) @ weights[f"{layer}.self_attn.o_proj.weight"]
+        normed = norm(x, weights[f"{layer}.post_attention_layernorm.weight"], epsilon)
+        gate, up = (normed @ weights[f"{layer}.mlp.{name}_proj.weight"] for name in ("gate", "up"))
+        x = x + (jax.nn.silu(gate) * up) @ weights[f"{layer}.mlp.down_proj.weight"]
+    return norm(x, weights["model.norm.weight"], epsilon), updated
+
+
+def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
+    """Hidden states [..., hidden] → logits [..., vocabulary]; a model without a head of its own takes its embedding."""
+    return hidden @ (weights["lm_head.weight"] if "lm_head.weight" in weights else weights["model.embed_tokens.weight"].T)
+
+
+def greedy(config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, new: int, ends: tuple[int, ...]) -> jax.Array:
+    """Prompts [batch, prompt], padded on the left up to column `begin` → new tokens, int32 [batch, new].
+
+    Where `ends` names tokens, the loop ends when every row holds one.
+    """
+    batch, prompt = ids.shape
+
+    def extend(count: Any, ids: jax.Array, at: Any, tokens: jax.Array, ended: jax.Array, cache: Cache) -> Any:
+        """The next token, which becomes number `count`."""
+        hidden, cache = forward(config, weights, ids, cache, at, begin)
+        token = rate(weights, hidden[:, -1:]).argmax(-1).astype(jnp.int32)
+        tokens = lax.dynamic_update_slice_in_dim(tokens, token, count, axis=1)
+        return count + 1, token, tokens, ended | jnp.isin(token, jnp.array(ends, jnp.int32)), cache
+
+    def unfinished(state: Any) -> jax.Array:
+        count, _, _, ended, _ = state
+        return (count < new) & ~ended.all()
+
+    def step(state: Any) -> Any:
+        count, token, tokens, ended, cache = state
+        return extend(count, token, prompt + count - 1, tokens, ended, cache)
+
+    cache = empty_cache(config, batch, prompt + new, weights["model.embed_tokens.weight"].dtype)
+    state = extend(0, ids, 0, jnp.zeros((batch, new), jnp.int32), jnp.zeros((batch, 1), bool), cache)
+    return lax.while_loop(unfinished, step, state)[2]
+
+
+class JaxCausalLM:
+    """A language model of Llama's layout. Its methods are those of `sut.contract.Inference`."""
+
+    streams_tokens = False
+
+    def __init__(self, weights: dict[str, jax.Array], workload: Workload):
+        self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
+        self.end_tokens = tuple(workload.config.get("end_tokens", ()))
+        config, ends = workload.config["model"], self.end_tokens
+
+        def generate(weights: Weights, ids: jax.Array, begin: jax.Array, new: int) -> jax.Array:
+            return greedy(config, weights, ids, begin, new, ends)
+
+        def teacher_forced(weights: Weights, ids: jax.Array) -> jax.Array:
+            cache = empty_cache(config, ids.shape[0], ids.shape[1], weights["model.embed_tokens.weight"].dtype)
+            hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
+            return rate(weights, hidden).astype(jnp.float32)
+
+        self.program, self.forward_pass = jax.jit(generate, static_argnames="new"), jax.jit(teacher_forced)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[jax.Array, np.ndarray]:
+        """→ (new tokens [batch, new] on their way to the host, how many each row asks for).
+
+        Prompts are padded on the left, so that all rows go on at the same column.
+        """
+        prompt, new = padding.shape(batch, self.workload.config)
+        lengths = batch["prompt_length"].astype(np.int32)
+        ids, _ = padding.left_align(batch["input_ids"][:, :prompt], lengths)
+        tokens = self.program(self.weights, ids, prompt - lengths, new=new)
+        tokens.copy_to_host_async()
+        return tokens, batch["max_new_tokens"]
+
+    def to_host(self, outputs: tuple[jax.Array, np.ndarray]) -> Batch:
+        """The new tokens, and how many of each row are its answer."""
+        tokens = np.ascontiguousarray(outputs[0])
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, outputs[1], self.end_tokens)}
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """By a program of its own, of the same forward pass."""
+        return np.asarray(self.forward_pass(self.weights, tokens))
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        jax_programs.synchronise()
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return runtime.evidence(self.weights, self.workload, "generate", call)
+
+
+def load(workload: Workload) -> JaxCausalLM:
+    """The checkpoint's model. Raises Unsupported for rotary positions that are scaled otherwise than Llama 3.1's."""
+    config = workload.config["model"]
+    if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
+        raise Unsupported(f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
+    weights = runtime.load_weights(workload)
+    if config["tie_word_embeddings"]:
+        weights.pop("lm_head.weight", None)  # some folders hold the embedding twice
+    return JaxCausalLM(weights, workload)

@@ -1,0 +1,135 @@
+"""SUTs of native JAX, each with one mistake: `python -m tests.broken.native_jax SPEC.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sut.contract import Workload
+from sut.native_jax import bert, causal_lm
+from tests.broken import running
+
+
+def load(w: Workload) -> Any:
+    return (causal_lm if w.task == "generate" else bert).load(w)
+
+
+def replace_weights(sut: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    for name, values in sut.weights.items():
+        if values.ndim == 2:
+            sut.weights[name] = jnp.asarray(change(np.asarray(values)))
+    return sut
+
+
+def honest(w: Workload) -> Any:
+    """The SUT as it is."""
+    return load(w)
+
+
+def honest_in_two_shapes(w: Workload) -> Any:
+    """Batches of two shapes in one watched call."""
+    return load(w)
+
+
+def memo(w: Workload) -> Any:
+    """The program is entered only for inputs that are new."""
+    return running.keep_answers(load(w))
+
+
+def not_compiled(w: Workload) -> Any:
+    """Somebody forgot jax.jit."""
+    sut = load(w)
+    sut.program = lambda weights, ids, mask: bert.logits(w.config["model"], weights, ids, mask)
+    return sut
+
+
+def jitted_anew(w: Workload) -> Any:
+    """Each call makes a new jax.jit of a new lambda, and compiles it."""
+    sut = load(w)
+    config = w.config["model"]
+    sut.program = lambda *arguments: jax.jit(lambda weights, ids, mask: bert.logits(config, weights, ids, mask))(*arguments)
+    return sut
+
+
+def each_token_jitted(w: Workload) -> Any:
+    """The loop over tokens is Python's, and each token a call of the program."""
+    sut = load(w)
+    config = w.config["model"]
+
+    @jax.jit
+    def extend(weights: Any, ids: Any, cache: Any, at: Any, begin: Any) -> Any:
+        hidden, cache = causal_lm.forward(config, weights, ids, cache, at, begin)
+        return causal_lm.rate(weights, hidden[:, -1:]).argmax(-1), cache
+
+    def program(weights: Any, ids: Any, begin: Any, new: int) -> Any:
+        prompt, tokens = ids.shape[1], list[Any]()
+        cache = causal_lm.empty_cache(config, len(ids), prompt + new, np.float32)
+        for count in range(new):
+            ids, cache = extend(weights, ids, cache, prompt + count - 1 if count else 0, begin)
+            tokens.append(ids)
+        return jnp.concatenate(tokens, 1)
+
+    sut.program = program
+    return sut
+
+
+def cast_product(w: Workload) -> Any:
+    """The head casts its product to bfloat16."""
+    sut = load(w)
+    config, own = w.config["model"], bert.dense
+
+    def dense(weights: Any, name: str, x: Any) -> Any:
+        if name != "classifier":
+            return own(weights, name, x)
+        return (x.astype("bfloat16") @ weights[f"{name}.weight"].astype("bfloat16")).astype("float32") + weights[f"{name}.bias"]
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        bert.dense = dense
+        try:
+            return bert.logits(config, weights, ids, mask)
+        finally:
+            bert.dense = own
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
+def bfloat16_in_predict(w: Workload) -> Any:
+    """predict allows bfloat16 products."""
+    return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
+
+
+def layer_left_out(w: Workload) -> Any:
+    """One of the layers is forgotten."""
+    config = {**w.config, "model": {**w.config["model"], "num_hidden_layers": 1}}
+    return load(replace(w, config=config))
+
+
+def weights_through_bfloat16(w: Workload) -> Any:
+    """The weights were saved as bfloat16."""
+    return replace_weights(load(w), running.to_bfloat16)
+
+
+def weights_through_int8(w: Workload) -> Any:
+    """The weights were saved as int8."""
+    return replace_weights(load(w), running.to_int8)
+
+
+CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
+    "native-jax": {
+        "bert": (
+            # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
+            not_compiled, honest, honest_in_two_shapes, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
+            weights_through_int8,
+        ),
+        "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
+    }
+}  # fmt: skip
+
+if __name__ == "__main__":
+    running.main(CASES, isolated=False)
