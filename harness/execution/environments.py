@@ -41,7 +41,10 @@ _INVENTORY = (
 _PATIENCE_S = 60
 
 # Of a lock, what an interpreter of --python may do without.
-_NOT_NEEDED = {"nvidia-ml-py": "the GPU's energy and clocks are not recorded"}
+_NOT_NEEDED = {
+    "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
+    "segment-anything": "sam needs it, and no other model does",
+}
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def test_its_variables_are_recorded(tpu, monkeypatch):
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    assert registry.packages() == ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers")
+    assert registry.packages() == ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers", "segment-anything")
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
@@ -94,8 +94,9 @@ def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, s
 @pytest.mark.parametrize("model", models.names())
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)
-    assert {spec.classes for spec in SUTS.values() if spec.classes} <= known.classes.keys()
-    assert known.native_class == known.classes["transformers"]
+    of_references = {"segment_anything"} if known.family == "sam" else {"transformers"}
+    assert {spec.classes for spec in SUTS.values() if spec.classes} - {"transformers"} | of_references <= known.classes.keys()
+    assert {known.native_class} == {known.classes[library] for library in of_references}
     assert registry.spec_of(REFERENCE).classes == "transformers"
 
 

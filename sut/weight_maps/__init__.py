@@ -1,0 +1,1 @@
+"""Tables of names: what a tensor of a checkpoint is called in another library. No framework is imported here."""
