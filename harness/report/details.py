@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from compliance.logs import files, read_summary, trace
-from harness import compare, statistics, terminal, words
+from harness import compare, masks, statistics, terminal, words
+from harness.masks import Drawn
 from harness.tables import Group
 from harness.words import Words
 from scenarios.table import SCENARIOS
@@ -118,6 +120,17 @@ class Details:
     def words(self) -> list[Words]:
         """What the model answered; none where there is no tokenizer."""
         return words.read(Path(self.group.last.result.directory))
+
+    @cached_property
+    def masks(self) -> list[tuple[Drawn, str]]:
+        """What a segmenting model answered, each with its picture as a data URI."""
+        drawn = masks.read(Path(self.group.last.result.directory))
+        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the weights are random."""
+        return str(self.group.last.record.get("digests", {}).get("weights_source", "")) == "seeded"
 
     @cached_property
     def times_ms(self) -> np.ndarray | None:
