@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness import statistics
+from harness.comparison import statistics
 
 REPEATS = (3, 5, 6, 10)
 _MEMORY, _OUTLIERS, _OUTLYING = 0.8, 0.03, math.log(1.3)

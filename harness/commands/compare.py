@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import compare, terminal
+from harness import terminal
 from harness.commands.folders import groups_below
-from harness.compare import PUBLISHED, Comparison
+from harness.comparison import compare
+from harness.comparison.compare import PUBLISHED, Comparison
 from harness.errors import UsageError
-from harness.flags import Parser, add_output
+from harness.request.flags import Parser, add_output
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +60,7 @@ def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
     found = compare.with_published(groups_below(a))
     if not found:
         raise UsageError(
-            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these; see harness/report/published/"
+            f"compare {a} {PUBLISHED}: the table has no figure for a SUT, model and batch of these; see harness/comparison/published/"
         )
     return found
 

@@ -24,7 +24,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
-from harness.flags import Parser, add_common, known_name
+from harness.request.flags import Parser, add_common, known_name
 from harness.terminal import duration, near
 from harness.tree import submission
 from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json

@@ -25,7 +25,7 @@ from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
 from harness.execution.environments import made_for
-from harness.flags import Parser, add_common
+from harness.request.flags import Parser, add_common
 from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS

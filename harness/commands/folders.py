@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import tables
+from harness.comparison import tables
 from harness.errors import UsageError
 
 

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
-from harness import history, terminal
+from harness import terminal
 from harness.commands.folders import groups_below, write_page
+from harness.comparison import history
 from harness.errors import UsageError
-from harness.flags import Parser, add_output
+from harness.request.flags import Parser, add_output
 
 
 def main(arguments: list[str]) -> int:

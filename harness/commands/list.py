@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from compliance.rules import CURRENT
 from harness import terminal
-from harness.cell import MODES, PRECISIONS
+from harness.cell import MODES, PRECISIONS, Result, Status
 from harness.execution.environments import made_for
-from harness.flags import Parser, add_common
 from harness.inputs import models
+from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
-from sut.registry import ALIASES, SUTS
+from sut.devices import HOST
+from sut.registry import ALIASES, SUTS, unsupported
 
 
 def main(arguments: list[str]) -> int:
@@ -21,10 +24,59 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` may have read enough
     parser = Parser(prog="./run.sh list", description="The SUTs, models, sizes and scenarios there are.", allow_abbrev=False)
     add_common(parser)
+    parser.add_argument(
+        "--matrix",
+        metavar="DIR",
+        type=Path,
+        nargs="?",
+        const=Path("runs"),
+        help="only which SUT runs which model, by the registry and by the finished runs below DIR (default: runs)",
+    )
     flags = parser.parse_args(arguments)
+    if flags.matrix:
+        rows = matrix(flags.matrix)
+        terminal.document({"matrix": rows}) if flags.json else show_matrix(rows)
+        return 0
     catalogue = gather(flags.cache.absolute(), CURRENT)
     terminal.document(catalogue) if flags.json else show(catalogue)
     return 0
+
+
+def matrix(folder: Path) -> list[dict[str, str]]:
+    """One row for each SUT that reads weights, and each model: `sut`, `model`, `task`, `status`, `reason`.
+
+    What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
+    otherwise that of the latest run.
+    """
+    from harness.comparison import tables  # imports numpy, and the other listings answer at once
+
+    runs: dict[tuple[str, str], Result] = {}
+    for run in sorted(tables.find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
+        runs[run.cell.sut, run.cell.model] = run
+    rows = []
+    for sut, model in product((name for name, spec in SUTS.items() if spec.reads_weights), map(models.load, models.names())):
+        known = {"model": model.name, "family": model.family, "task": model.task, "precision": "float32", "device": HOST}
+        latest, reason = runs.get((sut, model.name)), unsupported(sut, **known)
+        if reason:
+            status = Status.UNSUPPORTED.value
+        else:
+            status, reason = (latest.status.value, latest.reason) if latest else ("not run", f"no finished run below {folder}")
+        rows.append({"sut": sut, "model": model.name, "task": model.task, "status": status, "reason": reason})
+    return rows
+
+
+def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
+    """The rows as a table of SUTs and models, and the reasons below it."""
+    cells = {(row["sut"], f"{row['model']}\n{row['task']}"): row["status"] for row in rows}
+    suts, columns = dict.fromkeys(sut for sut, _ in cells), dict.fromkeys(column for _, column in cells)
+    terminal.table("Which SUT runs which model", ("SUT", *columns), ([sut, *(cells[sut, column] for column in columns)] for sut in suts))
+    reasons: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        if row["reason"]:
+            reasons.setdefault((row["model"], row["status"], row["reason"]), []).append(row["sut"])
+    if reasons:
+        lines = ([model, ", ".join(where), f"{status}: {reason}"] for (model, status, reason), where in reasons.items())
+        terminal.table("Why not", ("model", "SUT", "reason"), lines)
 
 
 def gather(cache: Path, round_: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from harness.cell import Cell, Status
 from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir
-from harness.flags import Parser, add_common
+from harness.request.flags import Parser, add_common
 from harness.terminal import near
 
 _MODE = "submission"

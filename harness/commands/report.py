@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from datetime import datetime
 from pathlib import Path
 
 from harness import terminal
 from harness.commands.folders import groups_below, write, write_page
-from harness.errors import EnvironmentFailure
-from harness.flags import Parser
+from harness.errors import EnvironmentFailure, UsageError
 from harness.report import content, exports
+from harness.request.flags import Parser
 
 
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    parser = Parser(
-        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
-    )
-    parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
-    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
-    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
-    flags = parser.parse_args(arguments)
+    flags = _parser().parse_args(arguments)
     groups_below(flags.root)
     report = content.gather(flags.root, terminal.near(str(flags.root.absolute())))
     if flags.html:
         from harness.report import page  # it takes matplotlib, which is slow to import
 
         write_page("--html", flags.html, page.BEGINNING, page.render(report, datetime.now().astimezone()))
+    if flags.figures:
+        _write_figures(flags.figures, report)
     if flags.markdown:
         write("--markdown", flags.markdown, _encoded(exports.markdown(report)))
     if flags.csv:
@@ -53,6 +46,34 @@ def main(arguments: list[str]) -> int:
             () if flags.quiet else report.advice,
         )
     return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="./run.sh report", description="What finished runs answer: in words, as a table, a page or a file.", allow_abbrev=False
+    )
+    parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="one page that needs no network and no script")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="each comparison's bars, an SVG file each")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the answer and the table, as GitHub renders it")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="one row a cell")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
+    parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
+    parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
+    return parser
+
+
+def _write_figures(folder: Path, report: content.Content) -> None:
+    from harness.report import figures
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise UsageError(f"--figures {folder}: it cannot be made ({e.strerror}); name a folder") from None
+    for contest in report.contests:
+        if svg := figures.bars(contest, "bars"):
+            name = re.sub(r"[^\w.-]+", "-", contest.name)
+            write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
 
 
 def _parquet(report: content.Content) -> bytes:

@@ -6,14 +6,14 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from harness import asked
 from harness.commands import COMMANDS
 from harness.execution.environments import is_made
-from harness.flags import Parser, add_output
+from harness.request import asked
+from harness.request.flags import Parser, add_output
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
-    from harness.plan import Request  # it imports numpy, and --help answers at once
+    from harness.request.plan import Request  # it imports numpy, and --help answers at once
 
 
 _EPILOG = f"""\
@@ -25,8 +25,11 @@ exit codes: 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 inter
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = run_parser().parse_args(arguments)
-    from harness import compare, plan, run, terminal
+    from harness import terminal
+    from harness.comparison import compare
     from harness.execution import machine
+    from harness.measurement import run
+    from harness.request import plan
 
     request = plan.resolve(asked.read(flags, shlex.join(["./run.sh", *arguments])))
     if flags.dry_run:
@@ -63,7 +66,8 @@ def run_parser() -> argparse.ArgumentParser:
 
 def _cost(request: Any) -> str:
     """What the run is going to take, in a sentence."""
-    from harness import estimate, terminal
+    from harness import terminal
+    from harness.request import estimate
 
     cost = estimate.of(request)
     once = "".join(f", {name} {terminal.duration(seconds)}" for name, (seconds, _) in cost.once.items())
@@ -77,7 +81,7 @@ def _cost(request: Any) -> str:
 def _next(result: Any, request: Any) -> str:
     """The command a user would want now."""
     from harness import terminal
-    from harness.plan import LONGEST_TIMES
+    from harness.request.plan import LONGEST_TIMES
 
     if result.status == "skipped":
         return "the same command, changed as the status line says"
@@ -108,9 +112,11 @@ def _without(command: str, *flags: str) -> str:
 
 
 def _dry_run(request: Any, as_json: bool) -> int:
-    from harness import plan, reference, terminal
+    from harness import terminal
     from harness.execution import environments
     from harness.inputs import families
+    from harness.measurement import reference
+    from harness.request import plan
 
     prompts = families.dataset_of(request.model).count(request.asked.dataset) if request.asked.dataset else None
     obstacle = plan.unsupported(request)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from harness import compare, tables, terminal, words
+from harness import terminal, words
+from harness.comparison import compare, tables
 from harness.errors import UsageError
-from harness.flags import Parser, add_output
+from harness.request.flags import Parser, add_output
 
 
 def main(arguments: list[str]) -> int:

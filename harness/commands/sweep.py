@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import asked
 from harness.errors import UsageError
-from harness.flags import Parser, add_output
+from harness.request import asked
+from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.cell import Result
-    from harness.statistics import Ratio, Summary
+    from harness.comparison.statistics import Estimate, Ratio
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
-    from harness.sweep.schedule import Repeats
+    from harness.sweep.schedule import RepeatPlan
 
 _EPILOG = """\
 --sut, --model, --scenario, --size, --precision and --batch-size take lists: A,B. `all` stands for every SUT (but the mock), model or
@@ -29,9 +29,9 @@ _REPEATS, _MOST = 3, 10
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
-    from harness import estimate, plan, terminal
+    from harness import terminal
     from harness.execution import rundir
-    from harness.report import content
+    from harness.request import estimate, plan
     from harness.sweep import cells, journal, loop
 
     values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
@@ -55,17 +55,7 @@ def main(arguments: list[str]) -> int:
     journal.write_plan(folder, shlex.join(["./run.sh", "sweep", *arguments]), series, chosen.missing)
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)
-    report = content.of_results(list(results.values()), terminal.near(str(out)))
-    if flags.json:
-        refused = [{"command": s.command, "reason": s.obstacle} for s in series if s.obstacle]
-        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        terminal.document({"answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
-    else:
-        columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
-        terminal.table(f"Sweep {folder.name}", columns, _rows(series, results))
-        terminal.report(report.headline, report.sentences, [], (), report.advice)
-        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
-        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+    _show_results(sweep, results, out, flags.json)
     return 1 if any(result.status in loop.FAILED for result in results.values()) else 0
 
 
@@ -108,8 +98,8 @@ def _recipe(name: str | None, values: Mapping[str, list[str]]) -> Recipe:
     return recipe.Recipe(name="sweep", grids=(values,), missing={})
 
 
-def _repeats(flags: Any) -> Repeats:
-    from harness.sweep.schedule import Repeats
+def _repeats(flags: Any) -> RepeatPlan:
+    from harness.sweep.schedule import RepeatPlan
 
     least = min(_REPEATS, flags.max_repeats or _REPEATS) if flags.repeats is None else flags.repeats
     most = max(_MOST, least) if flags.max_repeats is None else flags.max_repeats
@@ -118,19 +108,19 @@ def _repeats(flags: Any) -> Repeats:
     if flags.until is None:
         if flags.max_repeats is not None:
             raise UsageError(f"--max-repeats {most}: is for --until; --repeats alone says how often")
-        return Repeats(least=least, most=least)
+        return RepeatPlan(least=least, most=least)
     try:
         percent = float(flags.until.removesuffix("%"))
     except ValueError:
         percent = 0.0
     if not flags.until.endswith("%") or not 0 < percent < 100:
         raise UsageError(f"--until {flags.until}: a percentage above 0 and below 100, such as 2%")
-    return Repeats(least=max(least, 2), most=max(most, 2), until=percent / 100)
+    return RepeatPlan(least=max(least, 2), most=max(most, 2), until=percent / 100)
 
 
 def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
     """What is going to be measured and what it takes; nothing is made for it. `shortages`: number of a series → why memory is short."""
-    from harness import estimate
+    from harness.request import estimate
     from harness.sweep import journal, schedule
 
     results = journal.read(sweep.folder.name, sweep.series)
@@ -191,9 +181,27 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
         terminal.line(line)
 
 
+def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: Path, as_json: bool) -> None:
+    """A row for each cell, and the answer in words last."""
+    from harness import terminal
+    from harness.report import content
+
+    report = content.of_results(list(results.values()), terminal.near(str(out)))
+    if as_json:
+        refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
+        cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
+        terminal.document({"answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
+    else:
+        columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
+        terminal.table(f"Sweep {sweep.folder.name}", columns, _rows(sweep.series, results))
+        terminal.report(report.headline, report.sentences, [], (), report.advice)
+        hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
+        terminal.line(f"\nnext  {terminal.typed_here(hint)}")
+
+
 def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
     """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
-    from harness import statistics
+    from harness.comparison import statistics
     from harness.sweep import schedule
 
     for one in series:
@@ -212,12 +220,12 @@ def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -
         ]
 
 
-def _spread(figures: Summary) -> str:
+def _spread(figures: Estimate) -> str:
     return "" if figures.spread is None else f" ± {figures.spread:.1%}"
 
 
 def _compared(ratio: Ratio) -> str:
-    from harness.statistics import interval
+    from harness.comparison.statistics import interval
 
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3g}, too few repeats"

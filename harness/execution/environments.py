@@ -16,12 +16,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
+from harness.execution import wheels
 from harness.locks import held
 from sut.devices import DEVICES, HOST
 from sut.registry import CPU_BUILDS, ONE_PACKAGE
@@ -32,7 +34,7 @@ _LOADGEN = "loadgen-{round}.txt"
 
 # Prints the versions of every distribution an interpreter can import from, as JSON.
 _INVENTORY = (
-    "import importlib.metadata as m, json; print(json.dumps({d.metadata['Name'].lower().replace('_', '-'): d.version "
+    "import importlib.metadata as m; print(json.dumps({d.metadata['Name'].lower().replace('_', '-'): d.version "
     "for d in m.distributions() if d.metadata['Name']}))"
 )
 
@@ -71,6 +73,11 @@ def lock_files(name: str, device: str, round_: str) -> list[Path]:
     return [first, LOCKS / _LOADGEN.format(round=round_)]
 
 
+def test_locks(round_: str) -> list[Path]:
+    """The locks of the environment that the harness' own tests run in."""
+    return [*lock_files("core", HOST, round_), LOCKS / "dev.txt"]
+
+
 def is_made(cache: Path, name: str, device: str, round_: str) -> bool:
     """Whether the environment is there and is what its lock says."""
     stamp = _directory(cache, name, device) / "lock.txt"
@@ -86,50 +93,112 @@ def made_for(cache: Path, name: str, round_: str) -> list[str]:
 def ensure(cache: Path, name: str, device: str, round_: str, say: Callable[[str], None]) -> Environment:
     """The environment from its locks, made if need be. Raises EnvironmentFailure with the installer's last words."""
     directory = _directory(cache, name, device)
-    make(directory, lock_files(name, device, round_), _uv(), say, bytecode=name != "core")
+    make(directory, lock_files(name, device, round_), installer(), say, bytecode=name != "core")
     return Environment(name, directory / "bin" / "python", hashlib.sha256((directory / "lock.txt").read_bytes()).hexdigest())
 
 
-def adopt(python: str, name: str, round_: str, device: str = HOST) -> Environment:
-    """A user's own interpreter (a vendor's GPU image): nothing is installed, what it lacks is said."""
+def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path | None = None) -> Environment:
+    """A user's own interpreter (a vendor's GPU image): nothing is installed into it, what it lacks is said.
+
+    With a `cache`, what a bundle made with --core brings is put beside it: an environment there, in which both are seen.
+    """
     resolved = shutil.which(python)
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
-    versions = _inventory(resolved)
+    versions, brought = _inventory(resolved), set[str]()
+    if bundle := wheels.bundle(ROOT):
+        brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
+    if cache and brought and (beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))):
+        resolved, versions, brought = beside, _inventory(beside), set()
     requirements = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
     for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
         if build not in versions and other in versions:
             versions[build] = versions[other]
-    lacking = [f"{n}=={v}" if v else n for n, v in requirements if n not in versions and n not in _NOT_NEEDED]
+    lacking = [f"{n}=={v}" if v else n for n, v in requirements if n not in versions and n not in _NOT_NEEDED and n not in brought]
     if lacking:
         raise EnvironmentFailure(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
             "or leave --python out"
         )
-    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions[n] != v]
-    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in versions]
+    notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v).partition("+")[0] != v]
+    notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in {*versions, *brought}]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
     return Environment(f"{name} (--python)", Path(resolved), digest, notes=tuple(notes))
 
 
-def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable[[str], None], bytecode: bool = False) -> float:
+def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[str], locks: list[Path]) -> str | None:
+    """An interpreter that imports what `python` does and what the bundle in use brings for it. None: the locks name nothing of that."""
+    blocks = [block for lock in locks for block in lock_blocks(lock) if block_name(block) in brought]
+    if not blocks:
+        return None
+    key = hashlib.sha256(json.dumps([python, dict(versions), blocks]).encode()).hexdigest()[:12]
+    directory = cache / "environments" / f"{wheels.BESIDE}-{key}"
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    lock = directory.with_suffix(".txt")
+    lock.write_text("".join(blocks), encoding="utf-8")
+    make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python, name=wheels.BESIDE)
+    return _let_see(directory, python)
+
+
+def _let_see(directory: Path, python: str) -> str:
+    """Let an environment import what another interpreter imports, after its own packages. → the environment's interpreter."""
+    own = str(directory / "bin" / "python")
+    packages = _ask(own, "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
+    folders = _ask(python, "import sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))")
+    lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
+    (Path(packages) / "beside.pth").write_text("".join(lines), encoding="utf-8")
+    return own
+
+
+def lock_blocks(lock: Path) -> list[str]:
+    """The requirements of a lock, each with its hashes: a block of lines that starts in column 0."""
+    text = lock.read_text(encoding="utf-8")
+    return [block for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M) if block and block[0].isalnum()]
+
+
+def block_name(block: str) -> str:
+    """The distribution that a block of a lock names, as an index spells it."""
+    return block.partition("==")[0].lower().replace("_", "-")
+
+
+def make(
+    directory: Path,
+    locks: list[Path],
+    uv: list[str] | None,
+    say: Callable[[str], None],
+    bytecode: bool = False,
+    python: str = sys.executable,
+    name: str | None = None,
+) -> float:
     """Make or complete the environment in `directory`; → seconds it took, 0.0 if it stood.
 
-    `uv` None: pip installs uv first. `bytecode`: compile every module now, so that no worker's start does (torch: 11 s without, 5 s with).
+    Args:
+        uv: None: uv itself is installed first, by pip or out of the bundle in use.
+        bytecode: compile every module now, so that no worker's start does (torch: 11 s without, 5 s with).
+        python: what it is made from.
+        name: of the environment in a bundle; None: the folder's.
+
+    Raises EnvironmentFailure with the installer's last words, and before anything is done where the bundle in use cannot make it.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     with held(directory.with_suffix(".lock"), lambda: say(f"waiting for another process that makes {directory.name}")):
         stamp = directory / "lock.txt"
         if stamp.exists() and stamp.read_bytes() == _joined(locks):
             return 0.0
+        bundle = wheels.bundle(ROOT)
+        if bundle:
+            wheels.check(bundle, name or directory.name)
         say(f"making the environment {directory.name} (first use, or its lock changed)")
         start = time.monotonic()
         _remove(directory)
-        if uv is None:
+        if uv is None and bundle:  # without pip, which not every machine has
+            _run([sys.executable, "-m", "venv", "--without-pip", str(directory)], "a virtual environment")
+            uv = [wheels.unpack_uv(bundle, directory)]
+        elif uv is None:
             _run([sys.executable, "-m", "venv", str(directory)], "a virtual environment (on Debian and Ubuntu: apt install python3-venv)")
             uv = [_bootstrap_uv(directory, locks[0])]
         else:
-            _run([*uv, "venv", "-q", "--python", sys.executable, str(directory)], directory.name)
+            _run([*uv, "venv", "-q", "--python", python, str(directory)], directory.name)
         _run(
             [
                 *uv,
@@ -140,11 +209,13 @@ def make(directory: Path, locks: list[Path], uv: list[str] | None, say: Callable
                 *(["--compile-bytecode"] if bytecode else []),
                 "--python",
                 str(directory / "bin" / "python"),
-                *_sources(locks),
+                *sources(locks),
                 *(part for lock in locks for part in ("-r", str(lock))),
             ],
             directory.name,
         )
+        if bundle and name is None and wheels.manifest(bundle).get("without"):
+            _let_see(directory, python)
         partial = stamp.with_suffix(".partial")
         partial.write_bytes(_joined(locks))
         partial.replace(stamp)
@@ -168,11 +239,11 @@ def say_on_stderr(text: str) -> None:
 
 def _bootstrap_uv(directory: Path, lock: Path) -> str:
     """pip installs the locked uv, which installs the rest."""
-    block = re.search(r"^uv==.*?(?=^\S)", lock.read_text(encoding="utf-8") + "\nend", flags=re.M | re.S)
+    block = next((block for block in lock_blocks(lock) if block_name(block) == "uv"), None)
     if block is None:
         raise EnvironmentFailure(f"{lock.name} does not name uv: make it again with environments/lock.py")
     requirement = directory / "uv.txt"
-    requirement.write_text(block[0], encoding="utf-8")
+    requirement.write_text(block, encoding="utf-8")
     _run(
         [
             str(directory / "bin" / "python"),
@@ -191,11 +262,14 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
     return str(directory / "bin" / "uv")
 
 
-def _sources(locks: list[Path]) -> list[str]:
+def sources(locks: list[Path]) -> list[str]:
     """uv reads no configuration of pip: pass on where pip was told to look, and where builds for the CPU are (`CPU_BUILDS`).
 
-    For an accelerator a folder with such a distribution is left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's.
+    From a bundle, and where PIP_NO_INDEX is set, uv is told to use no network. For an accelerator a folder with such a distribution is
+    left out, since a CPU build there (2.13.0+cpu) would count as newer than PyPI's.
     """
+    if bundle := wheels.bundle(ROOT):
+        return ["--offline", "--no-index", "--find-links", str(bundle / wheels.FOLDER)]
     folders, flags = os.environ.get("PIP_FIND_LINKS", "").split(), list[str]()
     for name, source in CPU_BUILDS.items():
         holders = {folder for folder in folders if next(Path(folder).glob(f"{name}-*"), None)}
@@ -203,14 +277,17 @@ def _sources(locks: list[Path]) -> list[str]:
         devices = {stem.rpartition("-")[2] for stem in locked}
         if any(DEVICES[device].accelerator for device in devices & DEVICES.keys()):
             folders = [folder for folder in folders if folder not in holders]
-        if HOST in devices and not holders:
+        if HOST in devices and not holders and not wheels.no_index():
             flags += source
-    if index := os.environ.get("PIP_INDEX_URL"):
+    if wheels.no_index():
+        flags = ["--offline", "--no-index"]
+    elif index := os.environ.get("PIP_INDEX_URL"):
         flags = ["--index-url", index, *flags]
     return [*(part for folder in folders for part in ("--find-links", folder)), *flags]
 
 
-def _uv() -> list[str]:
+def installer() -> list[str]:
+    """The command of uv, in the environment that runs this."""
     return [str(Path(sys.executable).with_name("uv"))]
 
 
@@ -222,42 +299,54 @@ def _joined(locks: list[Path]) -> bytes:
     return b"".join(lock.read_bytes() for lock in locks)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Linux: an installer whose parent is killed ends too. It would write on into what the next command makes anew."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _run(command: list[str], what: str) -> None:
-    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=_die_with_parent)
+    process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent)
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
 
 
 def _inventory(python: str) -> dict[str, str]:
-    """Distribution → version. The last line of what the interpreter prints counts: a site's own banner may stand before it."""
+    """Distribution → version."""
+    versions = _ask(python, _INVENTORY)
+    if not isinstance(versions, dict):
+        raise EnvironmentFailure(_no_python(python, f"asked for its packages, it printed {json.dumps(versions)!r}"))
+    return {str(name): str(version) for name, version in versions.items()}
+
+
+def _ask(python: str, program: str) -> Any:
+    """The JSON that a program prints in this interpreter. The last line counts: a site's own banner may stand before it."""
     try:
         process = subprocess.run(
-            [python, "-P", "-c", _INVENTORY],
+            [python, "-P", "-c", f"import json; {program}"],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             text=True,
             errors="replace",
             check=False,
             timeout=_PATIENCE_S,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         if not process.returncode:
-            return {str(name): str(version) for name, version in json.loads(process.stdout.strip().splitlines()[-1]).items()}
+            return json.loads(process.stdout.strip().splitlines()[-1])
         words = " ".join(process.stderr.strip().splitlines()[-1:])
     except subprocess.TimeoutExpired:
         raise EnvironmentFailure(f"--python {python} said nothing for {_PATIENCE_S} s: it was ended; give another interpreter") from None
     except OSError as e:
         words = e.strerror or str(e)
-    except (ValueError, IndexError, AttributeError):
+    except (ValueError, IndexError):
         words = f"asked for its packages, it printed {process.stdout[-80:]!r}"
-    raise EnvironmentFailure(f"--python {python} does not run as Python 3.11 or newer: {words}")
+    raise EnvironmentFailure(_no_python(python, words))
+
+
+def _no_python(python: str, words: str) -> str:
+    return f"--python {python} does not run as Python 3.11 or newer: {words}"
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import psutil
 
 from compliance.logs.files import source_digest
+from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
 
@@ -59,14 +61,15 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
             return None
 
     # A GPU that shares the machine's memory has none of its own to tell of.
-    memory, cuda = answer(lambda: nvml.nvmlDeviceGetMemoryInfo(handle)), answer(nvml.nvmlSystemGetCudaDriverVersion_v2)
     power_mw, mig = answer(lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle)), answer(lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+    own = (answer(lambda: nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, 0)) if mig else None) or handle  # of slices CUDA takes the first
+    memory, cuda = answer(lambda: nvml.nvmlDeviceGetMemoryInfo(own)), answer(nvml.nvmlSystemGetCudaDriverVersion_v2)
     persistence = answer(lambda: nvml.nvmlDeviceGetPersistenceMode(handle))
     held_by = answer(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
     return Accelerator(
-        name=_text(nvml.nvmlDeviceGetName(handle)),
+        name=_text(answer(lambda: nvml.nvmlDeviceGetName(handle)) or "an NVIDIA GPU"),
         memory_bytes=int(memory.total) if memory else psutil.virtual_memory().total,
-        driver=_text(nvml.nvmlSystemGetDriverVersion()),
+        driver=_text(answer(nvml.nvmlSystemGetDriverVersion) or "unknown"),
         cuda=cuda and f"{cuda // 1000}.{cuda % 1000 // 10}",
         used_memory_bytes=int(memory.used) if memory else None,
         sm_mhz=answer(lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
@@ -76,6 +79,16 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
         mig=None if mig is None else bool(mig),
         processes=None if held_by is None else len(held_by),
     )
+
+
+def gpus_without_nvml() -> int:
+    """How many GPUs CUDA itself tells of: a container may have the driver and not NVML (NVIDIA_DRIVER_CAPABILITIES without `utility`)."""
+    count = ctypes.c_int(0)
+    with suppress(OSError, AttributeError):
+        cuda = ctypes.CDLL("libcuda.so.1")
+        if cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0:
+            return count.value
+    return 0
 
 
 def command_started_monotonic_ns() -> int:
@@ -124,7 +137,10 @@ SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments"
 
 
 def git() -> dict[str, Any]:
-    """Revision of this source tree and what differs from it; None where it is no checkout."""
+    """Revision of this source tree and what differs from it; None where it is no checkout. A bundle says from which it was made."""
+    if wheels.bundle(ROOT) == ROOT:
+        manifest = wheels.manifest(ROOT)
+        return {**{k: manifest[k] for k in ("revision", "dirty")}, "changed": [], "worker_source_sha256": source_digest(ROOT)}
     revision = _git("rev-parse", "HEAD")
     changed = _git("status", "--porcelain", "--", *SOURCES)
     return {

@@ -26,7 +26,7 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
     """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
     write_json(job.log_dir / "job.json", job)
     kills_before = _kernel_oom_kills()
-    env = {**DEVICES[job.workload.device].process_env, **os.environ, **process_env, "PYTHONPATH": str(ROOT)}
+    env = {**DEVICES[job.workload.device].environment(os.environ), **process_env, "PYTHONPATH": str(ROOT)}
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
             [python, "-P", "-m", "scenarios.worker", str(job.log_dir / "job.json"), str(os.getpid())],

@@ -13,6 +13,12 @@ from harness.inputs.models import Model
 
 # Of no meaning to the weights, and able to change what one library does with them.
 _DROPPED = ("auto_map", "_name_or_path", "transformers_version", "torch_dtype", "attn_implementation", "_attn_implementation")
+_ROPE = {
+    "linear": ("factor",),
+    "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+    "yarn": ("factor", "original_max_position_embeddings"),
+}
+"""How rotary positions are scaled → the keys it needs. None of them depends on the length of a prompt."""
 
 
 def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
@@ -23,7 +29,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
         )
-    config = {**model.user_weights.defaults, **_rope(path, config)}
+    config = {**model.user_weights.defaults, **_rope(path, model, config)}
     _derive(config, model)
     _check_dimensions(path, model, config)
     for key, accepted in model.user_weights.only.items():
@@ -66,16 +72,21 @@ def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
         )
 
 
-def _rope(path: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Both spellings, today's `rope_parameters` and yesterday's `rope_scaling` beside `rope_theta`, become `rope_theta` alone."""
+def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Both spellings, today's `rope_parameters` and yesterday's, become `rope_theta` and, where positions are scaled, `rope_scaling`."""
     rest = {k: v for k, v in config.items() if k not in ("rope_parameters", "rope_scaling")}
     rope = {**(config.get("rope_scaling") or {}), **(config.get("rope_parameters") or {})}
     kind = rope.pop("rope_type", rope.pop("type", "default"))
     rope.pop("type", None)
-    theta = rope.pop("rope_theta", None)
-    if kind != "default" or rope:
+    if (theta := rope.pop("rope_theta", None)) is not None:
+        rest["rope_theta"] = theta
+    if kind == "default" and not rope:
+        return rest
+    if kind not in model.user_weights.rope:
         raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and not every SUT can: it is not served")
-    return rest if theta is None else {**rest, "rope_theta": theta}
+    if missing := [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]:
+        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}")
+    return {**rest, "rope_scaling": {"rope_type": kind, **rope}}
 
 
 def _derive(config: dict[str, Any], model: Model) -> None:

@@ -7,17 +7,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from harness import compare, statistics, tables
 from harness.cell import Result, Status
-from harness.tables import Group
+from harness.comparison import compare, statistics, tables
+from harness.comparison.tables import Group
 from sut.registry import SUTS
 
 _MOST_SENTENCES = 12
+_WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
 _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class Standing:
     """A SUT's place in a contest.
 
     Attributes:
@@ -97,7 +98,7 @@ class Contest:
         return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
 
     @cached_property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, Standing]:
         """SUT → its place."""
         return {g.sut: self._entry(g) for g in self.groups}
 
@@ -129,11 +130,11 @@ class Contest:
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
 
-    def _entry(self, group: Group) -> Entry:
+    def _entry(self, group: Group) -> Standing:
         result = group.last.result
         if not group.good:
             metric = result.metric if result.status == Status.INVALID else None
-            return Entry(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
+            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
@@ -142,7 +143,7 @@ class Contest:
         else:
             best = ratio.low is not None and not ratio.different and group in self.field
         best = best and self.ranked
-        return Entry(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
+        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
 
     @property
     def decided(self) -> bool:
@@ -283,10 +284,15 @@ class Content:
         for g in self.groups:
             for sentence in g.advice:
                 said.setdefault(sentence.partition(" (")[0], []).append(f"{g.sut}, {compare.describe(g)}")
-        return [
+        sentences = [
             f"{text}: {cells[0]}" + (f" and {statistics.plural(len(cells) - 1, 'other cell')}" if len(cells) > 1 else "")
             for text, cells in said.items()
         ]
+        widest = max((r.spread for c in self.contests for r in c.ratios.values() if r.spread and not r.different), default=0.0)
+        if widest > _WIDE:
+            more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
+            sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
+        return sentences
 
 
 def gather(root: Path, source: str) -> Content:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from compliance.logs import files, read_summary, trace
-from harness import compare, masks, statistics, terminal, words
+from harness import masks, terminal, words
+from harness.comparison import compare, statistics
+from harness.comparison.tables import Group
 from harness.masks import Drawn
-from harness.tables import Group
 from harness.words import Words
 from scenarios.table import SCENARIOS
 
@@ -141,7 +142,7 @@ class Details:
         return times_ms(self.group)
 
     @cached_property
-    def within(self) -> statistics.Summary | None:
+    def within(self) -> statistics.Estimate | None:
         """The mean of these times and its interval; None where there are too few."""
         return None if self.times_ms is None else statistics.within_run(self.times_ms)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from harness import tables
-from harness.report.content import Content, Contest, Entry, range_of, short
+from harness.comparison import tables
+from harness.report.content import Content, Contest, Standing, range_of, short
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
-    """One row a cell, with the columns of `harness.tables.COLUMNS`."""
+    """One row a cell, with the columns of `harness.comparison.tables.COLUMNS`."""
     return [tables.row(group) for group in content.groups]
 
 
@@ -80,7 +80,7 @@ def _markdown(content: Content) -> Iterator[str]:
     yield from (f"- {sentence}" for sentence in content.advice)
 
 
-def _place(entry: Entry | None) -> str:
+def _place(entry: Standing | None) -> str:
     if entry is None:
         return ""
     if entry.reason:

@@ -21,6 +21,7 @@ _PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#009e73", "#56b4e9")
 _MOCK = "#808890"
 # Drawn in these, and replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"
+_LIGHT, _DARK = {"ink": "#1d2125", "soft": "#59636e", "line": "#d5dade"}, {"ink": "#e4e7ea", "soft": "#a0a9b2", "line": "#363d44"}
 _VARIABLES = {_INK: "var(--ink)", _SOFT: "var(--soft)", _LINE: "var(--line)"}
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -73,6 +74,21 @@ def bars(contest: Contest, name: str) -> str:
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{contest.name}: {contest.answer}")
+
+
+def as_file(svg: str) -> str:
+    """A figure as a file of its own, for a README or a slide: with a title and colours for light and dark surroundings."""
+    light, dark = (";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK))
+    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    return (
+        re.sub(
+            r"<svg ([^>]*)>",
+            rf'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" \1>{style}',
+            svg,
+            count=1,
+        )
+        + "\n"
+    )
 
 
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str, y: str, title: str) -> str:

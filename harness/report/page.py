@@ -11,8 +11,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from compliance.findings.check import escape
-from harness.history import Trend
+from compliance.findings.page import templates
+from harness.comparison.history import Trend
 from harness.report import figures
 from harness.report.content import Content, Contest, range_of, short
 from harness.report.details import Details, times_ms
@@ -56,24 +56,10 @@ def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    here = Path(__file__).parent
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([here, here.parents[1] / "compliance" / "findings"]),
-        autoescape=True,
-        finalize=_printable,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    environment = templates(Path(__file__).parent)
     environment.filters |= {"short": short}
     environment.globals |= {"id": id, "range_of": range_of, "colour": figures.colour, "over_time": _over_time, "near": _near}
     return environment
-
-
-def _printable(value: Any) -> Any:
-    """Text with its control characters written out; what a macro or a figure made is such text already."""
-    return value if isinstance(value, Markup) else escape(str(value))
 
 
 def _near(directory: str) -> str:
@@ -89,7 +75,15 @@ def _over_time(details: Details, name: str) -> Markup:
 
 def _trend(trend: Trend, name: str) -> str:
     runs = list(range(1, len(trend.figures) + 1))
-    return figures.trend(runs, trend.figures, trend.starts[1:], trend.sut, name, trend.unit, f"{trend.name}: {trend.sentence}")
+    return figures.trend(
+        times=runs,
+        figures=trend.figures,
+        changes=trend.starts[1:],
+        sut=trend.sut,
+        name=name,
+        unit=trend.unit,
+        title=f"{trend.name}: {trend.sentence}",
+    )
 
 
 def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:

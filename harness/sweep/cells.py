@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from harness import asked, plan
 from harness.errors import UsageError
-from harness.flags import model_names
-from harness.plan import Request
+from harness.request import asked, plan
+from harness.request.flags import model_names
+from harness.request.plan import Request
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS

@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness import estimate
 from harness.cell import Result, SweepMark
-from harness.plan import Request
+from harness.request import estimate
+from harness.request.plan import Request
 from harness.sweep.cells import Series
 from scenarios.worker.job import write_json
 

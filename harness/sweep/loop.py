@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import locks, run
+from harness import locks
 from harness.cell import Result, Status
 from harness.errors import EnvironmentFailure, HarnessError
-from harness.estimate import Cost
+from harness.measurement import run
+from harness.request.estimate import Cost
 from harness.sweep import journal, schedule
 from harness.sweep.cells import Series
-from harness.sweep.schedule import Repeats
+from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal, duration, speed, until
 
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
@@ -30,7 +31,7 @@ class Sweep:
 
     folder: Path
     series: Sequence[Series]
-    repeats: Repeats
+    repeats: RepeatPlan
     costs: Mapping[int, Cost]
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import asked
 from harness.errors import UsageError
-from harness.flags import did_you_mean
+from harness.request import asked
+from harness.request.flags import did_you_mean
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 _TOP = ("summary", "source", "defaults", "cells", "missing")

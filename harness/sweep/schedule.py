@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness import statistics
 from harness.cell import Result, Status
-from harness.statistics import Ratio
+from harness.comparison import statistics
+from harness.comparison.statistics import Ratio
 from harness.sweep.cells import Series
 
 Results = Mapping[tuple[int, int], Result]
@@ -18,7 +18,7 @@ _ONCE = (Status.OOM, Status.UNSUPPORTED, Status.ERROR, Status.SKIPPED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Repeats:
+class RepeatPlan:
     """How often every cell is measured.
 
     Attributes:
@@ -32,13 +32,13 @@ class Repeats:
     until: float | None = None
 
 
-def next_step(series: Sequence[Series], results: Results, repeats: Repeats) -> tuple[Series, int] | None:
+def next_step(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> tuple[Series, int] | None:
     """The measurement that is next: all cells once, then all once more, so that what drifts hits all alike. None: all are done."""
     remaining = steps(series, results, repeats)
     return remaining[0] if remaining else None
 
 
-def steps(series: Sequence[Series], results: Results, repeats: Repeats) -> list[tuple[Series, int]]:
+def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> list[tuple[Series, int]]:
     """Everything that is left to measure, as far as is known now, in its order."""
     targets = {contest: _target(series, contest, results, repeats) for contest in {s.contest for s in series}}
     return [
@@ -53,8 +53,8 @@ def _ended(series: Series, results: Results) -> bool:
     return any(number == series.number and result.status in _ONCE for (number, _), result in results.items())
 
 
-def _target(series: Sequence[Series], contest: tuple[object, ...], results: Results, repeats: Repeats) -> int:
-    """Repeats of a contest. All its series are repeated together, because their ratios are taken repeat by repeat."""
+def _target(series: Sequence[Series], contest: tuple[object, ...], results: Results, repeats: RepeatPlan) -> int:
+    """RepeatPlan of a contest. All its series are repeated together, because their ratios are taken repeat by repeat."""
     rivals = [s for s in series if s.contest == contest and not s.obstacle and not _ended(s, results)]
     target = repeats.least
     while repeats.until is not None and target < repeats.most and all((s.number, target) in results for s in rivals):

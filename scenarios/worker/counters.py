@@ -111,10 +111,14 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
         if not visible:
             return {}, {}, "CUDA_VISIBLE_DEVICES names no GPU"
         handle = visible[0]
+        clocks = _clocks(nvml, handle)
         with suppress(nvml.NVMLError):
             if nvml.nvmlDeviceGetMigMode(handle)[0]:
-                return {}, _clocks(nvml, handle), "MIG is on: the counter is the whole GPU's, not the slice's"
-        return {"gpu": int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1000}, _clocks(nvml, handle), ""
+                return {}, clocks, "MIG is on: the counter is the whole GPU's, not the slice's"
+        try:
+            return {"gpu": int(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) * 1000}, clocks, ""
+        except nvml.NVMLError as e:
+            return {}, clocks, f"NVML: {e}"
     except (nvml.NVMLError, ValueError) as e:
         return {}, {}, f"NVML: {e}"
     finally:
@@ -123,11 +127,15 @@ def _gpu() -> tuple[dict[str, int], dict[str, Any], str]:
 
 def visible_gpus(nvml: Any) -> list[Any]:
     """NVML's handles of the GPUs a framework may see, in its order: NVML counts all of the machine's, by their place on the bus (which
-    workers are told to do too, by CUDA_DEVICE_ORDER). As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry."""
+    workers are told to do too, by CUDA_DEVICE_ORDER). As in CUDA, the list of CUDA_VISIBLE_DEVICES ends at its first wrong entry, and GPUs
+    that this process may not use are not counted."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
     gpus = []
+    if named is None:
+        for i in range(nvml.nvmlDeviceGetCount()):
+            with suppress(nvml.NVMLError):
+                gpus.append(nvml.nvmlDeviceGetHandleByIndex(i))
+        return gpus
     for entry in (e.strip() for e in named.split(",") if e.strip()):
         try:
             gpus.append(nvml.nvmlDeviceGetHandleByIndex(int(entry)) if entry.isdigit() else nvml.nvmlDeviceGetHandleByUUID(entry))

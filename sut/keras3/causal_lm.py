@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras_hub
 import numpy as np
 
 from sut import padding
-from sut.contract import Batch, Evidence, Workload
-from sut.keras3 import runtime
+from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.keras3 import exact, runtime
+
+_TIED = {"GemmaBackbone": True, "MistralBackbone": False}
+"""Those of KerasHub's classes that tie the head to the embedding always, or never."""
 
 
 class KerasCausalLM:
@@ -60,8 +65,22 @@ class KerasCausalLM:
         return runtime.evidence(self.model, self.workload, "generate", call)
 
 
+def check(backbone: type, config: Mapping[str, Any]) -> None:
+    """Raises Unsupported for a configuration that Transformers' class has and KerasHub's has not."""
+    name, takes = backbone.__name__, inspect.signature(backbone).parameters
+    if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
+        raise Unsupported(f"KerasHub's {name} ties its head to its embedding {'always' if _TIED[name] else 'never'}: take native-torch")
+    if "head_dim" not in takes and config["head_dim"] * config["num_attention_heads"] != config["hidden_size"]:
+        raise Unsupported(f"KerasHub's {name} has heads of hidden_size / num_attention_heads alone: take native-torch")
+    if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
+        raise Unsupported(f"KerasHub's {name} scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
+
+
 def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
+    config = workload.config["model"]
+    check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
     model = runtime.load_model(workload)
+    exact.epsilon(model, config["rms_norm_eps"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
     return KerasCausalLM(model, workload)

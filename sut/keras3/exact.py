@@ -34,3 +34,10 @@ def gelu(model: Any) -> None:
     """The exact GELU that BERT's configuration calls "gelu" (logits move by 7e-4): KerasHub builds its BERT with the tanh form only."""
     for layer in model.backbone.transformer_layers:
         layer._feedforward_intermediate_dense.activation = keras.activations.gelu  # exact unless told `approximate`
+
+
+def epsilon(model: Any, value: float) -> None:
+    """The epsilon of config.json in every norm: KerasHub 0.32's Llama converter leaves it at 1e-6 (logits move by 0.2 for 1e-5)."""
+    for layer in model.backbone._flatten_layers():
+        if hasattr(layer, "epsilon"):
+            layer.epsilon = value

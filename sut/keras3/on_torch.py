@@ -21,6 +21,8 @@ def configure(device: str, wanted: str) -> None:
     """Choose the device and the precision of float32 products. Raises Unsupported where torch sees no such device."""
     if device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
+    if device == "cuda" and not keras.ops.zeros(()).is_cuda:
+        raise Unsupported("--device cuda: Keras puts its tensors elsewhere, because KERAS_TORCH_DEVICE says so: unset it")
     if device == "cpu":
         _scope.enter_context(keras.device("cpu"))  # Keras would take a GPU where there is one; in force until the process ends
     torch.set_float32_matmul_precision("high" if wanted == "tf32" else "highest")

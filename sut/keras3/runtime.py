@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import keras_hub
 
-from sut import precision
+from sut import keras_evidence
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import exact
 
-_BITS = {"float32": 32, "bfloat16": 16}
 backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
 """EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
 
@@ -48,44 +47,14 @@ def synchronise(model: Any) -> None:
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """What `call` runs. `name`: the model's method that it is to reach, for the reader.
-
-    Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
-    call's own products differ, or where one of these is narrower.
-    """
-    held, computed = _dtypes(model)
-    matrix_flops = backend.matrix_flops(held[0])  # first: it compiles programs of its own
-    product_error = precision.error(backend.product(held[0]))
-    seen = backend.watch(model, call)
-    same = len({*held, *computed}) == 1 and _as_wide(seen.get("product_bits"), _BITS[held[0]])
-    return Evidence(
-        graphs=seen.pop("graphs"),
-        graph_breaks=None,
-        precision=precision.classify(product_error) if same else "mixed",
-        peak_device_bytes=backend.peak_device_bytes(workload.device),
-        matrix_flops=matrix_flops,
-        detail={
-            "call": f"{type(model).__name__}.{name}",
-            "jit_compile": bool(model.jit_compile),
-            **seen,
-            "parameter_dtypes": held,
-            "compute_dtypes": computed,
-            "product_error": product_error,
-            "keras": keras.__version__,
-            "keras_hub": keras_hub.__version__,
-            **backend.about(),
-        },
+    """See `keras_evidence.evidence`."""
+    return keras_evidence.evidence(
+        backend,
+        model,
+        workload,
+        name,
+        call,
+        held={keras.backend.standardize_dtype(v.dtype) for v in model.weights},
+        computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
+        versions={"keras": keras.__version__, "keras_hub": keras_hub.__version__},
     )
-
-
-def _dtypes(model: Any) -> tuple[list[str], list[str]]:
-    """The dtypes of the weights, and those their layers compute in (a mixed policy casts at each call)."""
-    held = {keras.backend.standardize_dtype(v.dtype) for v in model.weights}
-    computed = {layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables}
-    return sorted(held), sorted(computed)
-
-
-def _as_wide(products: Mapping[str, int] | None, bits: int) -> bool:
-    if not products:
-        return True
-    return max(products, key=lambda b: products[b]) == str(bits) and min(map(int, products)) >= bits

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import compiled, execution
+from sut.native_torch import execution
 
 
 class TorchClassifier:
@@ -25,16 +25,16 @@ class TorchClassifier:
         """int64, which torch's embedding and mask kernels take without another copy."""
         return {k: inputs[k].astype(np.int64) for k in ("input_ids", "attention_mask")}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> torch.Tensor:
-        """→ logits [batch, classes] on the device."""
-        arrays = {k: torch.from_numpy(v).to(self.workload.device) for k, v in batch.items()}
+    def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
+        """→ logits [batch, classes], float32, on their way to the host."""
+        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits = self.model(**arrays).logits
-        return compiled.detach_from_graph(logits) if self.workload.execution == "compile" else logits
+        return execution.OnItsWay(logits.float())
 
-    def to_host(self, outputs: torch.Tensor) -> Batch:
-        """The logits as float32, on the host."""
-        return {"logits": outputs.float().cpu().contiguous().numpy()}
+    def to_host(self, outputs: execution.OnItsWay) -> Batch:
+        """The logits, once they have arrived."""
+        return {"logits": outputs.wait().contiguous().numpy()}
 
     def synchronise(self) -> None:
         """Wait for the device."""

@@ -52,11 +52,6 @@ def compile_forward(model: torch.nn.Module) -> None:
     setattr(model, "forward", torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True))  # noqa: B010
 
 
-def detach_from_graph(outputs: torch.Tensor) -> torch.Tensor:
-    """Outputs that outlive the next call: those of a CUDA graph lie in its memory, which the next replay overwrites."""
-    return outputs.clone() if outputs.device.type == "cuda" else outputs
-
-
 class StaticCaches:
     """Keys and values of fixed shape and address, one for each number of rows, used again by every call and emptied before it.
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import transformers
 
-from sut import precision, torch_profile
+from sut import device_memory, precision, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.native_torch import compiled
@@ -45,6 +46,31 @@ def load_model(workload: Workload) -> torch.nn.Module:
     return model
 
 
+def to_device(array: np.ndarray, device: str) -> torch.Tensor:
+    """The array on the device. To a GPU it goes from page-locked memory: from other memory the host would wait for the batch before."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device == "cuda" else tensor
+
+
+class OnItsWay:
+    """A tensor whose copy to the host is queued behind the kernels that make it, so that it waits for no batch after it.
+
+    A CUDA graph's outputs lie in its memory, which its next replay overwrites: the replay is queued behind the copy.
+    """
+
+    def __init__(self, tensor: torch.Tensor):
+        self.on_host = tensor.to("cpu", non_blocking=True)
+        self.arrival = torch.cuda.Event() if tensor.is_cuda else None
+        if self.arrival:
+            self.arrival.record()
+
+    def wait(self) -> torch.Tensor:
+        """The tensor on the host, once it is there."""
+        if self.arrival:
+            self.arrival.synchronize()
+        return self.on_host
+
+
 def synchronise(workload: Workload) -> None:
     """Wait for the GPU; a CPU is done on return."""
     if workload.device == "cuda":
@@ -56,7 +82,8 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     dtype = next(model.parameters()).dtype
-    matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
+    with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
+        matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
     graphs = torch_profile.dynamo_graphs()
     seen = torch_profile.observe(model, call, workload.device, dtype)
     product_error = precision.error(torch_profile.probe(workload.device, dtype))
@@ -66,7 +93,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
         compiled_share=seen.compiled_share,
-        peak_device_bytes=torch_profile.peak_device_bytes(workload.device),
+        peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
             "call": name,

@@ -12,6 +12,7 @@ from sut.contract import Evidence, Workload
 
 def load_model(workload: Workload) -> Any:
     """The class that config.json names, from the checkpoint, in float32, every operator run by itself."""
+    torch.set_float32_matmul_precision("highest")  # images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     model = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=torch.float32, attn_implementation="eager")
     return model.to(workload.device).eval()

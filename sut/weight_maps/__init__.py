@@ -1,1 +1,1 @@
-"""Tables of names: what a tensor of a checkpoint is called in another library. No framework is imported here."""
+"""Tables of names, for libraries that do not read a model's checkpoint: where each tensor belongs. No framework is imported."""

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 from contextlib import suppress
@@ -10,7 +11,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from harness.cell import Status
 from harness.execution.environments import ROOT
+from harness.inputs import models
+from sut.registry import SUTS
+from tests.support.synthetic_runs import cell, write
 
 
 def run_sh(*arguments, cwd=ROOT, timeout=120):
@@ -66,7 +71,7 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
         ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
-        (["sweep", "--sut", "mock", "--scenario", "Offline"], "a sweep needs --model, or the name of a recipe: keras3-published"),
+        (["sweep", "--sut", "mock", "--scenario", "Offline"], "--model, or the name of a recipe: accelerator, keras3-published"),
         (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
@@ -100,7 +105,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     cell = document["cells"][0]
     assert (cell["status"], cell["reason"], cell["levels"]) == ("ok", "", ["quick"])
     assert cell["loadgen"] == "VALID"
-    assert cell["metric"]["value"] == pytest.approx(1.0, rel=0.5)  # the mock's millisecond
+    assert cell["metric"]["value"] >= 0.9  # the mock's millisecond; how much more depends on what else runs
     assert cell["accuracy"]["passed"]
     assert not cell["ranked"]
     assert (cell["started"][:2], cell["sweep"]) == ("20", None)
@@ -262,6 +267,21 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
     assert tmp_path.exists()
 
 
+def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
+    jax = {"sut": "keras3-jax", "model": "mistral", "task": "generate"}
+    write(tmp_path, cell(sut="keras3-jax"), [None, 5.0], status=Status.OK, reason="")
+    write(tmp_path, cell(**jax), [None], reason="the kernel killed the worker")
+    rows = json.loads(run_sh("list", "--matrix", tmp_path, "--json").stdout)["matrix"]
+    told = {(row["sut"], row["model"]): (row["status"], row["reason"]) for row in rows}
+    assert told["keras3-jax", "bert"] == ("ok", "")
+    assert told["keras3-jax", "mistral"] == ("oom", "the kernel killed the worker")
+    assert told["keras3-torch", "bert"] == ("not run", f"no finished run below {tmp_path}")
+    assert told["keras2-tensorflow", "gemma"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
+    assert len(told) == len(rows) == len(models.names()) * sum(spec.reads_weights for spec in SUTS.values())
+    shown = run_sh("list", "--matrix", tmp_path).stdout
+    assert f"oom: {told['keras3-jax', 'mistral'][1]}" in shown
+
+
 def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):
     monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
     for arguments in (["list"], ["--help"], ["list", "--json"]):
@@ -293,4 +313,4 @@ def test_too_few_queries_for_loadgen_are_told_with_the_seconds_that_do(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "INVALID: Only processed" in done.stdout
     assert "ranked     no, because LoadGen does not call it VALID" in done.stdout
-    assert "--duration 0.8  (LoadGen had too few queries to call it VALID)" in done.stdout
+    assert re.search(r"--duration \d+\.\d+  \(LoadGen had too few queries to call it VALID\)", done.stdout)

@@ -3,20 +3,23 @@
 import dataclasses
 import os
 import re
+import sys
+import types
 
 import pytest
 
-from harness import plan
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution import environments, machine
 from harness.execution.environments import ROOT
 from harness.inputs import models
+from harness.request import plan
 from harness.tree import submission
 from scenarios.worker import __main__ as worker
-from sut import registry, variables
+from sut import device_memory, registry, variables
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.registry import REFERENCE, SUTS
+from tests.support import nvml
 from tests.support.cells import request
 
 TPU = Device(
@@ -69,8 +72,43 @@ def test_its_variables_are_recorded(tpu, monkeypatch):
     assert variables.read_by_any(os.environ)["LIBTPU_INIT_ARGS"] == "x"
 
 
+@pytest.mark.parametrize(("own", "shown"), [({}, "0"), ({"CUDA_VISIBLE_DEVICES": "3, 1"}, "3"), ({"CUDA_VISIBLE_DEVICES": ""}, "")])
+def test_a_worker_is_shown_one_gpu(own, shown):
+    assert DEVICES["cuda"].environment(own) == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": shown}
+    assert DEVICES["cpu"].environment(own) == own
+
+
+def test_a_container_with_a_driver_and_without_nvml_can_be_measured_when_the_gpu_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "accelerators", list)
+    monkeypatch.setattr(machine, "gpus_without_nvml", lambda: 1)
+    asked = request(tmp_path, sut="keras3-jax", model="mistral", device="cuda", python="python3")
+    assert (asked.device, asked.size.name) == ("cuda", "tiny")
+    assert "NVML does not answer here" in asked.reasons[0]
+    assert request(tmp_path, sut="keras3-jax", model="mistral").device == HOST
+
+
+def test_the_memory_of_a_slice_is_that_of_the_slice(monkeypatch):
+    module = nvml.module()
+    module.nvmlDeviceGetMigMode, module.nvmlDeviceGetMigDeviceHandleByIndex = lambda _: (1, 1), lambda _, index: f"slice {index}"
+    module.nvmlDeviceGetMemoryInfo = lambda handle: types.SimpleNamespace(total=10 if handle == "slice 0" else 80, used=1)
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert [a.memory_bytes for a in machine.accelerators()] == [10]
+
+
+def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatch):
+    monkeypatch.setattr(device_memory, "_peaks", [])
+    peaks = iter((14, 17))
+    with device_memory.probing(lambda: next(peaks)):
+        pass
+    with device_memory.probing(lambda: 17):  # the second time nothing is probed
+        pass
+    assert [device_memory.peak(n) for n in (17, 18, None)] == [14, 18, None]
+
+
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    assert registry.packages() == ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "transformers", "segment-anything")
+    known = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp", "transformers", "segment-anything")
+    assert registry.packages() == known
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
@@ -82,6 +120,9 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
         ("keras3-torch", type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory"), "oom"),
         ("keras3-jax", RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate"), "oom"),
         ("keras3-tensorflow", type("ResourceExhaustedError", (Exception,), {})("OOM when allocating tensor"), "oom"),
+        ("native-torch-compile", RuntimeError("CUDA error: out of memory"), "oom"),
+        ("native-torch-eager", RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "oom"),
+        ("keras3-jax", RuntimeError("INTERNAL: failed call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"), "oom"),
         ("mock", MemoryError(), "oom"),
         ("mock", RuntimeError("told to raise"), "error"),
         ("none of ours", KeyError("none of ours"), "error"),
@@ -95,7 +136,8 @@ def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, s
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)
     of_references = {"segment_anything"} if known.family == "sam" else {"transformers"}
-    assert {spec.classes for spec in SUTS.values() if spec.classes} - {"transformers"} | of_references <= known.classes.keys()
+    of_suts = {spec.classes for spec in SUTS.values() if spec.classes and model not in spec.unsupported}
+    assert of_suts - {"transformers"} | of_references <= known.classes.keys()
     assert {known.native_class} == {known.classes[library] for library in of_references}
     assert registry.spec_of(REFERENCE).classes == "transformers"
 

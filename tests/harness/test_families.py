@@ -5,7 +5,7 @@ import pytest
 from harness.errors import UsageError
 from harness.inputs import dataset, families, models
 from harness.inputs.families import Family, bert
-from tests.harness.test_run import request
+from tests.support.cells import request
 
 
 @pytest.fixture

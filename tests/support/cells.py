@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from harness import plan
-from harness.asked import Asked
+from harness.request import plan
+from harness.request.asked import Asked
 from tests.conftest import CACHE
 
 

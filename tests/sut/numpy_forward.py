@@ -1,4 +1,4 @@
-"""BERT, Mistral and Gemma in NumPy and float64, without a framework and without a cache: what the reference is compared with."""
+"""BERT, Mistral, Llama and Gemma in NumPy and float64, without a framework and without a cache: what the reference is compared with."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def classify(weights: Weights, config: Config, ids: np.ndarray, mask: np.ndarray
 
 
 def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.ndarray:
-    """Mistral and Gemma: ids [rows, length] → logits [rows, length, vocabulary]. Gemma scales its embeddings, adds 1 to the factors of its
-    norms, and its head is its embedding."""
+    """Mistral, Llama and Gemma: ids [rows, length] → logits [rows, length, vocabulary]. Gemma scales its embeddings, adds 1 to the factors
+    of its norms, and its head is its embedding."""
     gemma = config["model_type"] == "gemma"
 
     def norm(x: np.ndarray, name: str) -> np.ndarray:
@@ -52,12 +52,13 @@ def next_token_logits(weights: Weights, config: Config, ids: np.ndarray) -> np.n
     x = embedding[ids] * (np.sqrt(config["hidden_size"]) if gemma else 1)
     future = np.triu(np.full((ids.shape[1], ids.shape[1]), -np.inf), 1)
     groups = config["num_attention_heads"] // config["num_key_value_heads"]
+    turns = frequencies(config)
     for number in range(config["num_hidden_layers"]):
         layer = f"model.layers.{number}"
         normed = norm(x, f"{layer}.input_layernorm")
         query, key, value = (normed @ weights[f"{layer}.self_attn.{name}_proj.weight"].T for name in "qkv")
-        query = rotate(split(query, config["num_attention_heads"]), config["rope_theta"])
-        key = rotate(split(key, config["num_key_value_heads"]), config["rope_theta"]).repeat(groups, axis=1)
+        query = rotate(split(query, config["num_attention_heads"]), turns)
+        key = rotate(split(key, config["num_key_value_heads"]), turns).repeat(groups, axis=1)
         value = split(value, config["num_key_value_heads"]).repeat(groups, axis=1)
         x = x + attend(query, key, value, future) @ weights[f"{layer}.self_attn.o_proj.weight"].T
         normed = norm(x, f"{layer}.post_attention_layernorm")
@@ -80,10 +81,23 @@ def attend(query: np.ndarray, key: np.ndarray, value: np.ndarray, hidden: np.nda
     return mixed.swapaxes(1, 2).reshape(len(mixed), mixed.shape[2], -1)
 
 
-def rotate(x: np.ndarray, base: float) -> np.ndarray:
+def frequencies(config: Config) -> np.ndarray:
+    """Radians a position, one for each pair of a head's dimensions. Llama 3.1 divides those that turn too little by its factor, leaves
+    those that turn often as they are, and goes from one to the other in between."""
+    size = config["head_dim"]
+    turns = config["rope_theta"] ** (-np.arange(0, size, 2) / size)
+    if not (scaling := config.get("rope_scaling")):
+        return turns
+    rounds = scaling["original_max_position_embeddings"] * turns / (2 * np.pi)
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    share = np.clip((rounds - low) / (high - low), 0, 1)
+    return turns * (share + (1 - share) / scaling["factor"])
+
+
+def rotate(x: np.ndarray, turns: np.ndarray) -> np.ndarray:
     """Rotary positions, the first half of a head's dimensions paired with the second."""
     size = x.shape[-1]
-    angles = np.arange(x.shape[2])[:, None] * base ** (-np.arange(0, size, 2) / size)
+    angles = np.arange(x.shape[2])[:, None] * turns
     cosine, sine = (np.tile(f(angles), 2) for f in (np.cos, np.sin))
     turned = np.concatenate([-x[..., size // 2 :], x[..., : size // 2]], axis=-1)
     return x * cosine + turned * sine

@@ -63,7 +63,7 @@ def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut
     np.testing.assert_array_equal(answers["together"], probed("native-torch-eager", model).answers("uneven")["alone"])
 
 
-@pytest.mark.parametrize("model", ["mistral", "gemma"])
+@pytest.mark.parametrize("model", ["mistral", "gemma", "llama"])
 def test_generation_does_not_repeat_itself(probed, model):
     tokens = probed("native-torch-eager", model).reference["tokens"]
     assert min(len(set(row)) for row in tokens.tolist()) > 20

@@ -13,7 +13,7 @@ from tests.sut import numpy_forward
 from tests.sut.conftest import Probed
 
 LIMIT = 1e-5
-MODELS = ("bert", "mistral", "gemma")
+MODELS = ("bert", "mistral", "gemma", "llama")
 MISTAKES = [
     ("bert", {"num_hidden_layers": 1}),
     ("bert", {"layer_norm_eps": 1e-6}),
@@ -24,6 +24,9 @@ MISTAKES = [
     ("gemma", {"num_hidden_layers": 1}),
     ("gemma", {"rms_norm_eps": 1e-5}),
     ("gemma", {"hidden_act": "gelu"}),
+    ("llama", {"rms_norm_eps": 1e-6}),
+    ("llama", {"rope_theta": 500000.0}),
+    ("llama", {"rope_scaling": None}),
 ]
 
 
@@ -46,11 +49,11 @@ def test_the_reference_agrees_with_a_forward_pass_in_numpy(probed, model):
 
 
 @pytest.mark.parametrize(("model", "mistake"), MISTAKES)
-def test_a_dropped_layer_another_epsilon_or_another_activation_would_be_seen(probed, model, mistake):
+def test_another_configuration_would_be_seen(probed, model, mistake):
     assert error(probed("native-torch-eager", model), **mistake) > 10 * LIMIT
 
 
-@pytest.mark.parametrize("model", ["mistral", "gemma"])
+@pytest.mark.parametrize("model", MODELS[1:])
 def test_the_reference_generates_what_numpy_rates_highest(probed, model):
     found = probed("native-torch-eager", model)
     np.testing.assert_array_equal(found.reference["logits"].argmax(-1), found.reference["tokens"][: len(found.reference["logits"])])

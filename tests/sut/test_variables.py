@@ -52,14 +52,12 @@ def test_what_may_change_a_figure_is_part_of_the_cell_and_places_and_logs_are_no
 
 
 def test_a_cell_with_such_a_variable_is_another_cell(tmp_path, monkeypatch):
-    from harness import run
-
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    without = run._cell(request(tmp_path))
+    without = request(tmp_path).cell()
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     asked = request(tmp_path)
-    assert run._cell(asked).digest != without.digest
+    assert asked.cell().digest != without.digest
     assert any("OMP_NUM_THREADS=1" in reason for reason in asked.reasons)
     monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", "BF16")
     with pytest.raises(UsageError, match="ONEDNN_DEFAULT_FPMATH_MODE=BF16 is set"):

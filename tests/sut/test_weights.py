@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +22,25 @@ from sut import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
+from tests.support.frameworks import run_module, tiny_workload
 from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
+PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax")]  # tied, and its positions scaled
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",
     "gemma": "model.layers.1.mlp.gate_proj.weight",
     "mistral": "model.layers.0.self_attn.k_proj.weight",
+    "llama": "model.layers.0.self_attn.k_proj.weight",
 }
+SCALED = {"rope_type": "linear", "factor": 2.0}
+KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "tied mistral": ("mistral", {"tie_word_embeddings": True}, "MistralBackbone ties its head to its embedding never", "SafetensorError"),
+    "untied gemma": ("gemma", {"tie_word_embeddings": False}, "GemmaBackbone ties its head to its embedding always", "without lm_head"),
+    "wide heads": ("llama", {"head_dim": 32}, "Llama3Backbone has heads of hidden_size / num_attention_heads alone", "ValueError"),
+    "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
+}
+"""Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub itself)."""
 
 
 def python(interpreter: Path, module: str, argument: Path, **variables: str) -> None:
@@ -46,7 +58,7 @@ def python(interpreter: Path, module: str, argument: Path, **variables: str) -> 
 
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """bert/ and mistral/ in shards, gemma/ in one file."""
+    """gemma/ in one file; bert/, mistral/, llama/ and tied/, a Mistral without a head, in shards."""
     root = tmp_path_factory.mktemp("saved")
     python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
     return root
@@ -100,6 +112,22 @@ def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> 
         return Probed(model, out, dict(f), {}, whole.size)
 
 
+@pytest.fixture(scope="session")
+def refused(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Case of KERAS_CANNOT → what keras3-jax says to it, and what KerasHub says or does."""
+    root = tmp_path_factory.mktemp("refused")
+    cases = {}
+    for case, (name, changes, _, _) in KERAS_CANNOT.items():
+        model = models.load(name)
+        config = {**model.sizes["tiny"].config, **changes}
+        size = replace(model.sizes["tiny"], config=config, tensors=model.tensors(config))
+        cases[case] = {**tiny_workload("keras3-jax", name, root), "checkpoint": str(checkpoint.ensure(model, size, root).path)}
+        cases[case]["config"]["model"] = config
+    run_module(interpreter("keras3-jax"), "tests.sut.keras_cannot", "keras3-jax", root / "spec.json", cases)
+    told: dict[str, list[str]] = json.loads((root / "told.json").read_text())
+    return told
+
+
 def swap(folder: Path, tensor: str, to: Path) -> Path:
     """A copy with rows 3 and 20 of one tensor exchanged."""
     shutil.copytree(folder, to)
@@ -125,6 +153,21 @@ def test_two_swapped_rows_of_one_tensor_fail(answered, sut, model):
     assert max(found.value / found.threshold, found.detail.get("logit_gap", 0) / found.detail.get("logit_gap_limit", 1)) > 10
 
 
+@pytest.mark.parametrize("model", SWAPPED)
+def test_every_tensor_of_a_folder_reaches_keras_once(answered, model):
+    """BERT's head is set by our own file."""
+    found = answered("keras3-jax", model)
+    names = [t.name.removeprefix("bert.") for t in found.size.tensors if not t.name.startswith("classifier")]
+    assert sorted(json.loads((found.out / "read.json").read_text())) == sorted(names)
+
+
+@pytest.mark.parametrize("case", KERAS_CANNOT)
+def test_what_kerashub_cannot_is_unsupported_and_fails_in_kerashub_itself(refused, case):
+    *_, words, itself = KERAS_CANNOT[case]
+    assert refused[case][0].startswith(f"KerasHub's {words}")
+    assert itself in refused[case][1]
+
+
 def test_a_sharded_folder_holds_what_its_single_file_would(saved):
     names = json.loads((saved / "mistral" / weights_files.INDEX).read_text())["weight_map"]
     assert len(set(names.values())) > 1
@@ -134,9 +177,9 @@ def test_a_sharded_folder_holds_what_its_single_file_would(saved):
         np.testing.assert_array_equal(np.concatenate(list(weights_files.rows(saved / "mistral", name, 7))), expected)
 
 
-def test_the_command_measures_a_users_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
+def test_the_command_measures_a_users_tied_folder_and_passes_its_accuracy_test(saved, tmp_path, capsys):
     flags = ["--sut", REFERENCE, "--model", "mistral", "--scenario", "Offline", "--batch-size", "8", "--duration", "0.5", "--json"]
-    assert cli.main([*flags, "--weights", str(saved / "mistral"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
+    assert cli.main([*flags, "--weights", str(saved / "tied"), "--out", str(tmp_path), "--cache", str(CACHE)]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
     assert (found["status"], found["cell"]["size"], found["accuracy"]["passed"]) == ("ok", "user", True)
     record = json.loads((Path(found["directory"]) / "record.json").read_text())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,26 @@ from sut.registry import REFERENCE, load_module
 from tests.sut.probe import answer
 
 
+@contextmanager
+def names_read(keras: bool) -> Iterator[list[str]]:
+    """The names of the tensors KerasHub reads meanwhile."""
+    names = list[str]()
+    if not keras:
+        yield names
+        return
+    from keras_hub.src.utils.transformers.safetensor_utils import SafetensorLoader
+
+    own = SafetensorLoader.port_weight
+
+    def port_weight(self: SafetensorLoader, keras_variable: object, hf_weight_key: str, **named: object) -> None:
+        names.append(hf_weight_key)
+        own(self, keras_variable, hf_weight_key, **named)
+
+    SafetensorLoader.port_weight = port_weight
+    yield names
+    SafetensorLoader.port_weight = own
+
+
 def main(specification: Path) -> None:
     spec = json.loads(specification.read_text())
     module = load_module(spec["sut"], spec["family"])
@@ -23,7 +45,9 @@ def main(specification: Path) -> None:
     reference = Path(spec["reference"])
     for name, folder in spec["folders"].items():
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
-        sut = module.load(workload)
+        with names_read(spec["sut"].startswith("keras")) as names:
+            sut = module.load(workload)
+        (specification.parent / "read.json").write_text(json.dumps(names))
         if not reference.exists():
             write_reference(
                 reference,

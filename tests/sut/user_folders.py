@@ -15,6 +15,7 @@ import transformers as t
 SIZES: dict[str, Any] = {
     "vocab_size": 300, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128
 }  # fmt: skip
+SCALING = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
 
 
 def main(directory: Path) -> None:
@@ -25,7 +26,12 @@ def main(directory: Path) -> None:
     mistral = t.MistralForCausalLM(
         t.MistralConfig(**SIZES, num_key_value_heads=2, rope_parameters={"rope_theta": 5e4, "rope_type": "default"})
     )
-    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral)):
+    rope = {"rope_theta": 5e4, "rope_type": "llama3", **SCALING}
+    llama = t.LlamaForCausalLM(
+        t.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-4, rope_parameters=rope, tie_word_embeddings=True)
+    )
+    tied = t.MistralForCausalLM(t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True))
+    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral), ("tied", tied), ("llama", llama)):
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 2:

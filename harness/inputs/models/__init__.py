@@ -28,6 +28,7 @@ class Weight:
         mean, std: of the normal distribution it is drawn from.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
         residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
+        unless: a configuration key; where it is true, the model has no such tensor.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Weight:
     std: float = 0.0
     gain: float | None = None
     residual: bool = False
+    unless: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class UserWeightsRules:
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
         convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its name.
+        rope: how config.json may scale rotary positions, as Transformers calls it; a SUT that cannot says so.
         adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
     """
 
@@ -87,6 +90,7 @@ class UserWeightsRules:
     ignored: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
     convert: str = "model.save_pretrained(NEW, safe_serialization=True)"
+    rope: tuple[str, ...] = ()
     adds: Mapping[str, bool] = field(default_factory=dict)
 
 
@@ -179,11 +183,12 @@ def load(name: str) -> Model:
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return UserWeightsRules(**{**data, "only": only, "ignored": tuple(data.get("ignored", ()))})
+    return UserWeightsRules(**{**data, "only": only, **{key: tuple(data.get(key, ())) for key in ("ignored", "rope")}})
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    return tuple(_tensor(w, name, config) for w in weights for name in _expanded(w.name, config))
+    there = [w for w in weights if not (w.unless and config.get(w.unless))]
+    return tuple(_tensor(w, name, config) for w in there for name in _expanded(w.name, config))
 
 
 def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:

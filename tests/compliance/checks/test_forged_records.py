@@ -16,8 +16,8 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
-from harness import plan
 from harness.inputs import models
+from harness.request import plan
 from harness.tree import submission
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Limits

@@ -238,7 +238,7 @@ def test_the_flag_goes_with_json_and_keeps_the_exit_code(run: Path, tmp_path: Pa
     (runs.scenario_folder(run) / "README.md").unlink()
     assert cli.main(["audit", str(run), "--json", "--html", str(tmp_path / "page.html")]) == 1
     out = capsys.readouterr()
-    assert "checks" in json.loads(out.out) and not out.err
+    assert "checks" in json.loads(out.out) and out.err == f"the page: {tmp_path / 'page.html'}\n"
     assert "README.md is missing" in (tmp_path / "page.html").read_text()
 
 

@@ -14,12 +14,14 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Verdict
 from compliance.folders import result_folders
-from harness import cli, plan, result, run
+from harness import cli, result
 from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
 from harness.inputs import user_weights
+from harness.measurement import run
+from harness.request import plan
 from harness.tree import submission
 from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry

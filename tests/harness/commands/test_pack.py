@@ -9,9 +9,12 @@ import pytest
 
 from compliance import rules
 from compliance.findings.check import Verdict
-from harness import cli, plan, run
+from harness import cli
 from harness.commands import pack
 from harness.errors import UsageError
+from harness.execution.environments import ROOT
+from harness.measurement import run
+from harness.request import plan
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
 
@@ -54,7 +57,7 @@ def test_a_submission_holds_all_levels_and_carries_the_source_that_ran(measured)
     directory = measured("single")
     assert json.loads((directory / "result.json").read_text())["levels"] == ["quick", "valid", "submission"]
     source = next(directory.glob("open/*/src/bert-tiny"))
-    assert (source / "sut" / "mock.py").read_bytes() == (Path(run.__file__).parent.parent / "sut" / "mock.py").read_bytes()
+    assert (source / "sut" / "mock.py").read_bytes() == (ROOT / "sut" / "mock.py").read_bytes()
     assert not list(source.rglob("__pycache__"))
 
 

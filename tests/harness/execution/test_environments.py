@@ -121,12 +121,12 @@ def test_a_cpu_torch_in_a_local_folder_is_not_for_cuda(tmp_path, monkeypatch, lo
     (tmp_path / lock).write_text("torch==2.13.0\n")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_INDEX_URL", raising=False)
-    assert environments._sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
+    assert environments.sources([tmp_path / lock]) == (["--find-links", str(tmp_path)] if looks else [])
 
 
 def test_an_installer_ends_with_the_harness_that_was_killed_and_the_next_command_succeeds(tmp_path, locks, uv):
     slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nmkdir -p {tmp_path}/env/thing/bin\nexec sleep 60\n")
+    slow.write_text(f"#!/bin/sh\nmkdir -p {tmp_path}/env/thing/bin\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     slow.chmod(0o755)
     program = (
         "from pathlib import Path; from harness.execution import environments as e;"
@@ -260,6 +260,7 @@ SUT_ENVIRONMENTS = sorted({spec.environment for spec in SUTS.values()} - {"core"
 CUDA_LIBRARY = {
     "keras3-jax": "jax-cuda13-plugin",
     "keras3-tensorflow": "nvidia-cudnn-cu12",
+    "keras2-tensorflow": "nvidia-cudnn-cu12",
     "keras3-torch": "triton",
     "native-torch": "triton",
 }
@@ -276,7 +277,7 @@ def test_every_sut_environment_has_a_lock_for_each_device(name):
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(name):
     versions = [
-        dict(re.findall(r"^(keras|keras-hub|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
+        dict(re.findall(r"^(keras|keras-hub|tf-keras|keras-nlp|jax|torch|transformers|tensorflow)(?:-cpu)?==([0-9.]+)", text, re.M))
         for text in ((environments.LOCKS / f"{name}-{device}.txt").read_text() for device in ("cpu", "cuda"))
     ]
     assert versions[0] == versions[1]
@@ -285,7 +286,8 @@ def test_the_frameworks_of_one_environment_are_the_same_versions_on_each_device(
 
 @pytest.mark.parametrize("name", SUT_ENVIRONMENTS)
 def test_no_environment_holds_a_framework_that_is_not_its_own(name):
-    own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-tensorflow": {"tensorflow"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
+    own = {"keras3-jax": {"jax", "jaxlib"}, "keras3-torch": {"torch"}, "native-torch": {"torch"}}
+    own |= dict.fromkeys(("keras2-tensorflow", "keras3-tensorflow"), {"tensorflow"})
     for device in ("cpu", "cuda"):
         held = {p.removesuffix("-cpu") for p in packages(f"{name}-{device}")}
         assert held & {"jax", "jaxlib", "tensorflow", "tensorflow-text", "torch"} == own[name]

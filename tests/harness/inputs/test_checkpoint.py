@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
+from scipy import stats
 
 from harness.errors import EnvironmentFailure
 from harness.inputs import checkpoint, models
@@ -34,12 +35,26 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     assert found.digest == hashlib.sha256((found.path / "config.json").read_bytes() + file_of(found).read_bytes()).hexdigest()
 
 
-def test_values_have_the_mean_and_spread_of_the_table(tmp_path):
-    tensors = load_file(file_of(checkpoint.ensure(MISTRAL, MISTRAL.sizes["tiny"], tmp_path)))
-    for t in MISTRAL.sizes["tiny"].tensors:
-        margin = 6 * t.std / np.sqrt(tensors[t.name].size)
-        assert abs(tensors[t.name].mean() - t.mean) < margin
-        assert abs(tensors[t.name].std() - t.std) < margin
+@pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision)
+def test_values_have_the_mean_and_spread_of_the_table(tmp_path, size):
+    tensors = load_file(file_of(checkpoint.ensure(MISTRAL, size, tmp_path)))
+    for t in size.tensors:
+        values = tensors[t.name].astype(np.float32)
+        margin = 6 * t.std / np.sqrt(values.size) + (t.mean * 2**-8 if size is TINY_BFLOAT16 else 0)
+        assert abs(values.mean() - t.mean) < margin
+        assert abs(values.std() - t.std) < margin
+
+
+def test_bfloat16_values_are_normally_distributed(tmp_path):
+    name = "model.embed_tokens.weight"
+    values = load_file(file_of(checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)))[name].astype(np.float64).ravel() / 0.02
+    assert stats.kstest(values, "norm").statistic < 2 / np.sqrt(values.size)
+    assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 5 / np.sqrt(values.size)
+
+
+def test_the_digests_of_seeded_checkpoints_stay_as_they_are(tmp_path):
+    digests = [checkpoint.ensure(MISTRAL, size, tmp_path).digest[:12] for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)]
+    assert digests == ["e24e9cd0bed7", "2b168180518e"]
 
 
 def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
@@ -60,9 +75,14 @@ def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
     found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
     with safe_open(file_of(found), framework="np") as f:
         assert {f.get_slice(n).get_dtype() for n in f.keys()} == {"BF16"}  # noqa: SIM118  not a dict
-    half, whole = (load_file(file_of(checkpoint.ensure(MISTRAL, s, tmp_path))) for s in (TINY_BFLOAT16, MISTRAL.sizes["tiny"]))
-    for name in whole:
-        np.testing.assert_allclose(half[name].astype(np.float32), whole[name], rtol=2**-8, atol=1e-7)
+    assert found.digest == hashlib.sha256((found.path / "config.json").read_bytes() + file_of(found).read_bytes()).hexdigest()
+
+
+def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(tmp_path, monkeypatch):
+    one = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path / "one")
+    monkeypatch.setattr(checkpoint, "_LOOK_UP", 1000)
+    monkeypatch.setattr(checkpoint.os, "cpu_count", lambda: 7)
+    assert checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path / "other").digest == one.digest
 
 
 def test_the_configuration_names_the_class_and_the_dtype(tmp_path):

@@ -8,7 +8,7 @@ EVERY = [(name, size) for name in models.names() for size in models.load(name).s
 
 
 def test_the_models_are_those_of_the_files():
-    assert models.names() == ["bert", "gemma", "mistral", "sam"]
+    assert models.names() == ["bert", "gemma", "llama", "mistral", "sam"]
     with pytest.raises(KeyError):
         models.load("no-such-model")
 
@@ -19,6 +19,7 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
     assert models.load("sam").sizes["full"].parameters == 641_090_864  # sam_vit_h, likewise
     assert models.load("mistral").sizes["full"].parameters == 7_241_732_096  # Mistral-7B-v0.1
     assert models.load("gemma").sizes["full"].parameters == 8_537_680_896  # gemma-7b, its head tied
+    assert models.load("llama").sizes["full"].parameters == 8_030_261_248  # Llama-3.1-8B
     assert models.load("mistral").sizes["full"].weight_bytes("bfloat16") == 14_483_464_192
 
 

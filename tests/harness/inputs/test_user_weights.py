@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import run
 from harness.errors import UsageError
 from harness.inputs import checkpoint, dataset, user_weights
+from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.tokens import bpe
@@ -128,6 +128,23 @@ def test_a_tied_head_may_be_stored_too(made):  # noqa: F811
         "lm_head.weight equals model.embed_tokens.weight, with which it is tied: not read"
         in user_weights.look(folder, MODELS["gemma"]).notes
     )
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral"])
+def test_a_tied_folder_needs_no_head(made, name):  # noqa: F811
+    folder = made(name)
+    config(folder, tie_word_embeddings=True)
+    tensors(folder, lambda t: t.pop("lm_head.weight"))
+    size = user_weights.look(folder, MODELS[name]).size
+    assert size.parameters == MODELS[name].sizes["tiny"].parameters - 1000 * 64
+
+
+def test_both_spellings_of_scaled_positions_are_read_alike(made):  # noqa: F811
+    folder = made("llama")
+    scaling = MODELS["llama"].sizes["tiny"].config["rope_scaling"]
+    config(folder, rope_scaling=DROP, rope_theta=DROP, rope_parameters={"rope_theta": 1e4, **scaling})
+    found = user_weights.look(folder, MODELS["llama"]).size.config
+    assert (found["rope_theta"], found["rope_scaling"], "rope_parameters" in found) == (1e4, scaling, False)
 
 
 def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811

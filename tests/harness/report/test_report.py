@@ -13,8 +13,10 @@ import jsonschema
 import numpy as np
 import pytest
 
-from harness import cli, run, tables, words
+from harness import cli, words
+from harness.comparison import tables
 from harness.execution.environments import ROOT
+from harness.measurement import run
 from harness.report import content, details, exports, figures, page
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write
@@ -77,6 +79,13 @@ def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     report = content.gather(tmp_path, "runs")
     assert report.sentences[-1].startswith("noise: keras3-jax, bert base predict, Offline") and sentence in report.sentences[-1]
     assert len(report.groups) == 1
+
+
+def test_more_repeats_are_advised_where_they_would_tell_a_difference(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [100, 140, 80], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [100, 90, 110], sweep="s-1")
+    (sentence,) = content.gather(tmp_path, "runs").advice
+    assert sentence.startswith("in some places no difference below ") and "--until 5%" in sentence
 
 
 def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
@@ -195,6 +204,16 @@ def test_files_hold_the_same_rows(three, tmp_path, capsys):
     rows = list(csv.DictReader(io.StringIO(names["csv"].read_text())))
     assert [float(row["figure"]) for row in rows] == [row["figure"] for row in document["rows"]]
     assert list(rows[0]) == list(tables.COLUMNS)
+
+
+def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
+    assert cli.main(["report", str(three), "--figures", str(tmp_path / "figures"), "--quiet"]) == 0
+    (file,) = (tmp_path / "figures").iterdir()
+    assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
+    root = ET.fromstring(file.read_text())
+    (contest,) = content.gather(three, "runs").contests
+    assert (root.tag, root.get("aria-label")) == ("{http://www.w3.org/2000/svg}svg", f"{contest.name}: {contest.answer}")
+    assert "prefers-color-scheme:dark" in file.read_text()
 
 
 def test_json_alone_is_the_one_document(three, capsys):

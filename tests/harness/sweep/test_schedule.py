@@ -4,7 +4,7 @@ import pytest
 
 from harness.cell import Metric, Result, Status
 from harness.sweep import cells, schedule
-from harness.sweep.schedule import Repeats
+from harness.sweep.schedule import RepeatPlan
 from tests.conftest import CACHE
 
 WHERE = {"cache": [str(CACHE)], "out": ["nowhere"]}
@@ -33,24 +33,24 @@ def play(series, repeats, figure, limit=100):
 
 def test_cells_are_measured_in_turns():
     series = make(batch_size="1,2,4")
-    order, _ = play(series, Repeats(least=2, most=2), lambda one, repeat: ended(one))
+    order, _ = play(series, RepeatPlan(least=2, most=2), lambda one, repeat: ended(one))
     assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("status", [Status.OOM, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED])
 def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(status):
     series = make(batch_size="1,2")
-    order, _ = play(series, Repeats(least=3, most=3), lambda one, _: ended(one, status=status if one.number == 0 else Status.OK))
+    order, _ = play(series, RepeatPlan(least=3, most=3), lambda one, _: ended(one, status=status if one.number == 0 else Status.OK))
     assert order == [(0, 1), (1, 1), (1, 2), (1, 3)]
 
 
 def test_an_invalid_cell_is_repeated_because_the_next_one_may_be_good():
-    order, _ = play(make(), Repeats(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID))
+    order, _ = play(make(), RepeatPlan(least=2, most=2), lambda one, _: ended(one, status=Status.INVALID))
     assert order == [(0, 1), (0, 2)]
 
 
 def test_what_is_left_is_the_same_whenever_it_is_asked_again():
-    series, repeats = make(batch_size="1,2"), Repeats(least=3, most=3)
+    series, repeats = make(batch_size="1,2"), RepeatPlan(least=3, most=3)
     order, results = play(series, repeats, lambda one, repeat: ended(one))
     for done in range(len(order)):
         there = {key: results[key] for key in order[:done]}
@@ -64,7 +64,7 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
     def figure(one, repeat):
         return ended(one, noise[repeat - 1] if one.twin else 100)
 
-    order, results = play(series, Repeats(least=2, most=10, until=0.02), figure)
+    order, results = play(series, RepeatPlan(least=2, most=10, until=0.02), figure)
     last = order[-1][1]
     assert 2 < last < 10
     assert schedule.ratio_to_first(series[1], series, results).spread < 0.02
@@ -75,7 +75,7 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
 
 def test_there_is_a_limit_to_added_repeats():
     order, _ = play(
-        make(twin=True), Repeats(least=2, most=4, until=0.001), lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
+        make(twin=True), RepeatPlan(least=2, most=4, until=0.001), lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
     )
     assert max(repeat for _, repeat in order) == 4
 

@@ -90,9 +90,8 @@ def test_a_finished_sweep_measures_nothing_and_more_repeats_are_added_to_it(swee
     assert "4 measurements, 4 of them there already" in said
     sweep(*MOCK, "--repeats", 3)
     assert len(tests_run) == 12
-    sweep(*MOCK, "--repeats", 2, "--again")
-    assert len(tests_run) == 20
-    assert len(list(sweep.out.glob("sweeps/*/sweep.json"))) == 2
+    _, plan, _ = sweep(*MOCK, "--repeats", 2, "--again", "--dry-run", "--json")
+    assert (plan["measurements"], plan["finished"], plan["folder"][-2:]) == (4, 0, "-2")
 
 
 def test_the_same_cell_measured_outside_of_the_sweep_does_not_count(sweep, tests_run):
@@ -127,9 +126,9 @@ def test_progress_names_cell_repeat_and_what_is_left(sweep):
     assert any(line.startswith("[1/4] mock bert tiny Offline batch 4 float32, repeat 1; about ") for line in lines)
     assert any(line.startswith("    ok: ") and "times as fast as mock bert tiny Offline batch 4 float32" in line for line in lines)
     assert "by its size and how fast this machine multiplies" in said
-    _, _, again = sweep(*MOCK, "--repeats", 3)
-    assert "by 4 earlier runs of this cell" in again
-    assert sweep(*MOCK, "--repeats", 3, "--quiet")[2] == ""
+    _, plan, _ = sweep(*MOCK, "--repeats", 3, "--dry-run", "--json")
+    assert "by 4 earlier runs of this cell" in plan["basis"]
+    assert sweep(*MOCK, "--repeats", 2, "--quiet")[2] == ""
 
 
 def test_two_commands_do_not_measure_one_sweep_at_a_time(sweep):

@@ -101,6 +101,23 @@ def test_a_slice_of_a_gpu_has_no_figure(nvml, tmp_path):
     assert "MIG" in found.absent["gpu"]
 
 
+def test_a_gpu_that_counts_no_energy_still_tells_its_clocks(nvml, tmp_path):
+    nvml.nvmlDeviceGetTotalEnergyConsumption = nvml.nvmlDeviceGetEnforcedPowerLimit
+    reading = counters.read("cuda", tmp_path)
+    assert (reading.absent["gpu"], reading.clocks["sm_mhz"]) == ("NVML: not supported", 1980)
+
+
+def test_a_gpu_that_this_process_may_not_use_is_not_one_of_its_gpus(nvml, monkeypatch):
+    def handle(i):
+        if i == 0:
+            raise nvml.NVMLError("insufficient permissions")
+        return i
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    nvml.nvmlDeviceGetCount, nvml.nvmlDeviceGetHandleByIndex = lambda: 3, handle
+    assert counters.visible_gpus(nvml) == [1, 2]
+
+
 def test_without_nvml_the_reason_stands(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     assert "nvidia-ml-py" in counters.read("cuda", tmp_path).absent["gpu"]

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness import run
 from harness.execution import process
+from harness.measurement import run
 from scenarios.worker import __main__ as worker
 from scenarios.worker import procedures
 from scenarios.worker.heartbeat import Heartbeat

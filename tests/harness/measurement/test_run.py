@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, disturbance, locks, plan, result, run
+from harness import cell, cli, disturbance, locks, result
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
+from harness.measurement import run
+from harness.request import plan
 from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from harness import result, tables
+from harness import result
+from harness.comparison import tables
 from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
 
 

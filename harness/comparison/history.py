@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness import compare, statistics
-from harness.tables import Group, Run
+from harness.comparison import compare, statistics
+from harness.comparison.tables import Group, Run
 
 
 @dataclass(frozen=True, kw_only=True)

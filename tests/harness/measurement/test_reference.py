@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import reference
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
+from harness.measurement import reference
 from scenarios.worker.job import WorkerOutcome
 from tests.support.cells import request
 

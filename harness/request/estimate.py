@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.cell import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
-from harness.plan import Request
+from harness.request.plan import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of

@@ -31,7 +31,7 @@ _DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class Estimate:
     """The repeats of one cell.
 
     Attributes:
@@ -95,7 +95,7 @@ class Ratio:
         return self.high is not None and self.high < 1 - share
 
 
-def summarise(figures: Sequence[float]) -> Summary:
+def summarise(figures: Sequence[float]) -> Estimate:
     """Median, mean and a 95 % interval of the mean of figures above 0, in their own unit.
 
     The interval is Student's t interval of the mean of their logarithms (Georges, Buytaert & Eeckhout 2007, "Statistically rigorous Java
@@ -105,7 +105,7 @@ def summarise(figures: Sequence[float]) -> Summary:
     logs = _logs(figures)
     mean, half = float(logs.mean()), _t_half(logs) if len(logs) >= FEWEST else None
     low, high = (None, None) if half is None else (math.exp(mean - half), math.exp(mean + half))
-    return Summary(repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high)
+    return Estimate(repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high)
 
 
 def compare(a: Sequence[float], b: Sequence[float], *, higher_is_better: bool = True, paired: bool) -> Ratio:
@@ -142,7 +142,7 @@ def compare(a: Sequence[float], b: Sequence[float], *, higher_is_better: bool = 
     return Ratio(value=math.exp(middle), low=math.exp(low), high=math.exp(high), p_value=p_value, method=method, repeats=counts)
 
 
-def within_run(series: np.ndarray) -> Summary | None:
+def within_run(series: np.ndarray) -> Estimate | None:
     """The mean of the latencies of one run and its 95 % interval, in their own unit; None where there are fewer than 200.
 
     Neighbouring latencies resemble each other, so the run is cut into 20 equal stretches and the interval is Student's t of the
@@ -157,7 +157,7 @@ def within_run(series: np.ndarray) -> Summary | None:
     length = len(series) // _BATCHES
     means = np.asarray(series[-length * _BATCHES :], np.float64).reshape(_BATCHES, length).mean(1)
     mean, half = float(means.mean()), _t_half(means)
-    return Summary(repeats=len(series), median=float(np.median(series)), mean=mean, low=mean - half, high=mean + half)
+    return Estimate(repeats=len(series), median=float(np.median(series)), mean=mean, low=mean - half, high=mean + half)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:

@@ -11,9 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from compliance import audit as audits
-from harness import locks, masks, reference, result, words
-from harness import record as records
-from harness.attempt import Attempt, make_job
+from harness import locks, masks, result, words
 from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
@@ -21,7 +19,10 @@ from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
 from harness.inputs import checkpoint, dataset, families
 from harness.inputs.tokenizer import Tokenizer, of_bytes
-from harness.plan import Request, memory_shortage, unsupported
+from harness.measurement import record as records
+from harness.measurement import reference
+from harness.measurement.attempt import Attempt, make_job
+from harness.request.plan import Request, memory_shortage, unsupported
 from harness.terminal import duration
 from harness.tree import submission
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
@@ -204,7 +205,7 @@ def _weights(request: Request, reporter: Reporter) -> checkpoint.Checkpoint:
 
 def _environment(request: Request, name: str, reporter: Reporter, setup: dict[str, float]) -> Environment:
     if request.asked.python and name != "core":
-        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device)
+        environment = environments.adopt(request.asked.python, name, request.rules.round, request.device, request.asked.cache)
         for note in environment.notes:
             reporter.say(f"--python: {note}")
         return environment

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compliance import rules
-from harness.asked import Asked
 from harness.cell import Cell
 from harness.errors import UsageError
 from harness.execution import machine
@@ -16,6 +15,7 @@ from harness.execution.environments import LOCKS
 from harness.inputs import families, models, user_weights
 from harness.inputs.families import Family
 from harness.inputs.models import Model, Size
+from harness.request.asked import Asked
 from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
@@ -179,7 +179,9 @@ def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:
         reasons += because
     if device not in spec.devices:
         raise UsageError(f"--device {device}: {asked.sut} runs on {' or '.join(spec.devices)}")
-    if DEVICES[device].accelerator and not gpus:
+    if DEVICES[device].library and not gpus and machine.gpus_without_nvml():
+        reasons.append(f"NVML does not answer here: of the GPU neither memory nor energy nor clocks are known, and --device {device} runs")
+    elif DEVICES[device].accelerator and not gpus:
         raise UsageError(f"--device {device}: no {DEVICES[device].driver} answers on this machine (./run.sh doctor); --device {HOST} runs")
     return device
 
@@ -301,6 +303,8 @@ def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) ->
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
     if DEVICES[device].accelerator and gpus:
         return "tiny", f"size tiny: full needs {need / 1e9:.1f} GB and {gpus[0].name} has {gpus[0].memory_bytes / 1e9:.1f} GB"
+    if DEVICES[device].accelerator:
+        return "tiny", "size tiny: nobody tells how much memory the GPU has (--size base or full to choose)"
     return "tiny", "size tiny: no accelerator in use (--size base or full to choose)"
 
 

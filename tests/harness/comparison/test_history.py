@@ -4,7 +4,8 @@ import json
 
 import jsonschema
 
-from harness import cli, history, tables
+from harness import cli
+from harness.comparison import history, tables
 from harness.execution.environments import ROOT
 from tests.support.synthetic_runs import VERSIONS, cell, write
 

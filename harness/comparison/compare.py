@@ -9,9 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness import statistics, tables
 from harness.cell import Result
-from harness.tables import Group
+from harness.comparison import statistics, tables
+from harness.comparison.tables import Group
 
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
@@ -102,7 +102,7 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
 
 def published() -> list[Published]:
     """The figures of the published table that there are."""
-    text = (resources.files("harness.report") / "published" / _PUBLISHED_FILE).read_text(encoding="utf-8")
+    text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     fixed = ("model", "task", "batch_size")
     return [

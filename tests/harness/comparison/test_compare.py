@@ -5,7 +5,8 @@ import json
 import jsonschema
 import pytest
 
-from harness import cli, compare, tables
+from harness import cli
+from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
 

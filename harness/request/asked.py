@@ -12,7 +12,7 @@ from typing import Any
 from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
-from harness.flags import Parser, did_you_mean, known_name, model_names, sut_name
+from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES, accelerators
 from sut.registry import SUTS

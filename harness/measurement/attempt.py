@@ -16,8 +16,8 @@ from harness.execution import loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
-from harness.plan import Request
-from harness.reference import Reference, logits_rows, workload_config
+from harness.measurement.reference import Reference, logits_rows, workload_config
+from harness.request.plan import Request
 from scenarios.worker.job import TESTS, Job
 from sut import variables as environment_variables
 from sut.contract import Workload

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness import disturbance, statistics
+from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
+from harness.comparison import statistics
 from sut.registry import ONE_PACKAGE, SUTS
 
 COLUMNS = {
@@ -155,7 +156,7 @@ class Group:
         return [run.metric.value for run in self.good if run.metric]
 
     @cached_property
-    def summary(self) -> statistics.Summary | None:
+    def summary(self) -> statistics.Estimate | None:
         """Median, mean and interval; None where no run is ok."""
         return statistics.summarise(self.figures) if self.figures else None
 

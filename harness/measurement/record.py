@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.attempt import Attempt
 from harness.cell import Cell, SweepMark
 from harness.execution import machine
 from harness.inputs import limits
-from harness.plan import Request
+from harness.measurement.attempt import Attempt
+from harness.request.plan import Request
 from scenarios.worker.job import WorkerOutcome
 from sut import variables as environment_variables
 

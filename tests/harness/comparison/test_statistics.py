@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import ab_simulation
-from harness import statistics
+from harness.comparison import statistics
 
 FIGURES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=9)
 

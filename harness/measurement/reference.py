@@ -14,7 +14,7 @@ from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
-from harness.plan import Request, memory_shortage
+from harness.request.plan import Request, memory_shortage
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import Job, Limits
 from scenarios.worker.reference import TOP

@@ -1,0 +1,282 @@
+"""What an accelerator does, within a number of minutes: the cells of harness/recipes/accelerator.toml, what matters most first.
+
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.accelerator --minutes 30 [--device cuda] [--python python3]
+
+(after one `./run.sh list`, which makes that environment). Each cell runs in a process and a time box of its own. After each cell
+accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from compliance.findings.check import Verdict
+from compliance.rules import CURRENT
+from harness.cell import Result
+from harness.commands import doctor
+from harness.errors import HarnessError
+from harness.execution import environments
+from harness.execution.environments import ROOT
+from harness.inputs import checkpoint, models
+from harness.sweep import cells, recipe
+from harness.sweep.cells import Series
+from harness.terminal import duration
+from scenarios.worker.job import write_json
+from sut.devices import DEVICES
+from sut.registry import REFERENCE, spec_of
+
+# The first cell of a model and size makes the reference too.
+_FIRST_TIMES = 2
+_GRACE_S = 20
+# Copies 1 GiB on the device ten times, each waited for; prints the bytes read and written a second, of the fastest.
+_COPY = """
+import sys, time, torch
+source = torch.ones(1 << 28, device=sys.argv[1])
+target = torch.empty_like(source)
+best = 0.0
+for _ in range(10):
+    start = time.perf_counter()
+    target.copy_(source)
+    target[-1].item()
+    best = max(best, 2 * source.nbytes / (time.perf_counter() - start))
+print(best)
+"""
+
+
+def main() -> int:
+    """Measure until the list or the time is at its end. → 0."""
+    flags = _flags()
+    deadline_s = time.monotonic() + 60 * flags.minutes
+    flags.out.mkdir(parents=True, exist_ok=True)
+    state = _state(flags)
+    series = _series(flags)
+    _save(flags, state, series)
+    state["doctor"] = [
+        f"{c.verdict.value} {c.name}: {c.detail}" for c in doctor.examine(flags.cache, CURRENT) if c.verdict is not Verdict.NA
+    ]
+    _save(flags, state, series)
+    for number, one in enumerate(series, 1):
+        if one.command in state["cells"]:
+            continue
+        if time.monotonic() > deadline_s - flags.least:
+            print("the time is up; the same command goes on", file=sys.stderr)
+            break
+        print(f"[{number}/{len(series)}] {one.label}, {duration(deadline_s - time.monotonic())} left", file=sys.stderr)
+        entry = {"status": "unsupported", "reason": one.obstacle} if one.obstacle else _measure(one, state, flags, deadline_s)
+        if entry is not None:
+            state["cells"][one.command] = entry
+            print(f"    {entry['status']}: {entry['reason'] or _speed(entry)}", file=sys.stderr)
+        _save(flags, state, series)
+    print(flags.out / "accelerator.md")
+    return 0
+
+
+def _flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accelerator", description=(__doc__ or "").partition("\n\n")[0])
+    parser.add_argument("--minutes", type=float, required=True, help="measure no longer than this")
+    parser.add_argument("--device", choices=tuple(DEVICES), default="cuda")
+    parser.add_argument("--size", help="take this size in place of full")
+    parser.add_argument("--python", metavar="PATH", help="an interpreter that has the frameworks; see ./run.sh --help")
+    parser.add_argument("--box", type=float, default=300, metavar="S", help="a cell that takes longer is given up (default 300)")
+    parser.add_argument("--least", type=float, default=15, metavar="S", help="no cell is begun with less time left (default 15)")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "accelerator")
+    parser.add_argument("--cache", type=Path, default=ROOT / ".cache")
+    flags = parser.parse_args()
+    flags.out, flags.cache = flags.out.absolute(), flags.cache.absolute()
+    return flags
+
+
+def _state(flags: argparse.Namespace) -> dict[str, Any]:
+    """What an earlier command found out in this folder."""
+    path = flags.out / "accelerator.json"
+    if path.exists():
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return state
+    return {"schema": "accelerator-1", "doctor": [], "bytes_per_second": None, "made": {}, "cells": {}}
+
+
+def _series(flags: argparse.Namespace) -> list[Series]:
+    grids = []
+    for grid in recipe.read("accelerator").grids:
+        changed = {**grid, "device": [flags.device]}
+        if flags.size and grid["size"] == ["full"]:
+            changed["size"] = [flags.size]
+        grids.append(changed)
+    return cells.make(grids, {"out": [str(flags.out)], "cache": [str(flags.cache)]}, twin=False)
+
+
+def _measure(one: Series, state: dict[str, Any], flags: argparse.Namespace, deadline_s: float) -> dict[str, Any] | None:
+    """What came of a cell. None: the time was up before its end, and the same command goes on with it."""
+    try:
+        first = _prepare(one, state, flags)
+    except HarnessError as e:  # a disk that is too small for the weights
+        return {"status": "error", "reason": str(e)}
+    if state["bytes_per_second"] is None:
+        state["bytes_per_second"] = _bytes_per_second(flags)
+    box_s = flags.box * (_FIRST_TIMES if first else 1)
+    left_s = deadline_s - time.monotonic()
+    start_s = time.monotonic()
+    code, output, error = _run(one, flags, min(box_s, left_s))
+    seconds = round(time.monotonic() - start_s, 1)
+    if code is None and left_s < box_s:
+        return None
+    if code is None:
+        return {"status": "too slow", "reason": f"not done within {box_s:.0f} s", "seconds": seconds}
+    try:
+        result = Result.from_json(json.loads(output)["cells"][0])
+    except (ValueError, KeyError, IndexError):
+        return {"status": "error", "reason": (error.strip().splitlines() or [f"exit code {code}"])[-1], "seconds": seconds}
+    return {"seconds": seconds, **_figures(result, state["bytes_per_second"])}
+
+
+def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> bool:
+    """Make environments and weights, outside of every time box. → whether this is the first cell of its model and size."""
+    request = one.request
+    assert request is not None
+    for name in {request.spec.environment, spec_of(request.spec.reference).environment} - {"core"}:
+        with suppress(HarnessError):  # the cell itself will say why
+            if not flags.python:
+                environments.ensure(flags.cache, name, request.device, CURRENT, environments.say_on_stderr)
+    if request.benchmark in state["made"]:
+        return False
+    start_s = time.monotonic()
+    made = checkpoint.NONE
+    if request.spec.reads_weights:
+        made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))
+    state["made"][request.benchmark] = {"bytes": made.bytes, "seconds": round(time.monotonic() - start_s, 1)}
+    return True
+
+
+def _bytes_per_second(flags: argparse.Namespace) -> float | None:
+    """How fast the device copies its own memory, read and written; None where torch cannot tell."""
+    name = spec_of(REFERENCE).environment
+    try:
+        if flags.python:
+            environment = environments.adopt(flags.python, name, CURRENT, flags.device, flags.cache)
+        else:
+            environment = environments.ensure(flags.cache, name, flags.device, CURRENT, environments.say_on_stderr)
+        words = subprocess.run(
+            [environment.python, "-c", _COPY, flags.device], capture_output=True, text=True, check=True, timeout=120
+        ).stdout
+        return float(words)
+    except (HarnessError, subprocess.SubprocessError, ValueError) as e:
+        print(f"    the device's memory could not be timed: {e}", file=sys.stderr)
+        return None
+
+
+def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | None, str, str]:
+    """→ (exit code, or None where the time was up; standard output; standard error)."""
+    words = [*one.words, "--out", str(flags.out), "--cache", str(flags.cache), *(["--python", flags.python] if flags.python else [])]
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "harness", *words, "--json"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=environments.die_with_parent,
+    )
+    try:
+        output, error = process.communicate(timeout=seconds)
+        return process.returncode, output, error
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # the harness ends its worker and keeps what was measured
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_GRACE_S)
+        return None, "", ""
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _figures(result: Result, bytes_per_second: float | None) -> dict[str, Any]:
+    """What the summary shows of a result. `bandwidth_share`: of what the device copies, that reading the weights at each step takes."""
+    metrics, cell = result.metrics, result.cell
+    share = None
+    if bytes_per_second and "tokens_per_second" in metrics:
+        weight_bytes = models.load(cell.model).sizes[cell.size].weight_bytes(cell.precision)
+        share = weight_bytes * metrics["tokens_per_second"] / cell.batch_size / bytes_per_second
+    joules = {name.removeprefix("joules_per_sample_"): j for name, j in metrics.items() if name.startswith("joules_per_sample_")}
+    return {
+        "status": str(result.status),
+        "reason": result.reason,
+        "metrics": dict(metrics),
+        "bandwidth_share": share,
+        "peak_device_bytes": result.peak_device_bytes,
+        "peak_host_bytes": result.peak_host_bytes,
+        "joules_per_sample": joules,
+        "clocks": list(result.energy.get("clocks", ())),
+        "accuracy": result.accuracy and {k: result.accuracy[k] for k in ("metric", "value", "threshold", "passed")},
+        "evidence": result.evidence.get("sentence"),
+        "until_measuring": result.seconds.get("until_measuring"),
+        "unranked": list(result.unranked),
+        "directory": result.directory,
+    }
+
+
+def _save(flags: argparse.Namespace, state: Mapping[str, Any], series: list[Series]) -> None:
+    write_json(flags.out / "accelerator.json", state)
+    partial = flags.out / "accelerator.md.partial"
+    partial.write_text("\n".join(_markdown(flags, state, series)) + "\n", encoding="utf-8")
+    partial.replace(flags.out / "accelerator.md")
+
+
+def _markdown(flags: argparse.Namespace, state: Mapping[str, Any], series: list[Series]) -> Iterator[str]:
+    entries = [(one, state["cells"].get(one.command)) for one in series]
+    done = [(one, entry) for one, entry in entries if entry]
+    good = sum(entry["status"] == "ok" for _, entry in done)
+    yield f"# {flags.device}: {good} of {len(done)} cells ok, {len(series) - len(done)} not measured yet"
+    yield ""
+    yield f"`{shlex.join(['python', '-m', 'benchmarks.accelerator', *sys.argv[1:]])}` goes on. No figure here is an MLPerf result."
+    yield ""
+    if state["bytes_per_second"]:
+        yield f"- The device copies {state['bytes_per_second'] / 1e9:,.0f} GB/s, read and written (1 GiB of float32, by torch)."
+    for name, made in state["made"].items():
+        yield f"- Weights of {name}: {made['bytes'] / 1e9:.2f} GB, there after {made['seconds']} s."
+    yield "- Share of bandwidth: the weights' bytes, once for each step of a batch, over what the device copies."
+    yield ""
+    yield "| cell | status | samples/s | tokens/s | ms/step | share of bandwidth | peak GB | J/sample | MHz | accuracy | seconds |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield from (f"| {one.label} | {' | '.join(_columns(entry))} |" for one, entry in done)
+    failed = [(one, entry) for one, entry in done if entry["status"] != "ok"]
+    if failed:
+        yield from ("", "## Not ok", "")
+        yield from (f"- `{one.command}`: {entry['status']}: {entry['reason']}" for one, entry in failed)
+    if len(done) < len(series):
+        yield from ("", "## Not measured yet", "")
+        yield from (f"- {one.label}" for one, entry in entries if not entry)
+    yield from ("", "## The machine", "")
+    yield from (f"- {line}" for line in state["doctor"])
+
+
+def _columns(entry: Mapping[str, Any]) -> Iterator[str]:
+    metrics, accuracy = entry.get("metrics", {}), entry.get("accuracy")
+    yield str(entry["status"])
+    for name in ("samples_per_second", "tokens_per_second", "ms_per_step"):
+        yield f"{metrics[name]:,.4g}" if name in metrics else ""
+    yield f"{entry['bandwidth_share']:.1%}" if entry.get("bandwidth_share") else ""
+    peak = entry.get("peak_device_bytes") or entry.get("peak_host_bytes")
+    yield f"{peak / 1e9:.2f}" if peak else ""
+    yield ", ".join(f"{j:.3g} {source}" for source, j in entry.get("joules_per_sample", {}).items())
+    yield "–".join(str(clocks["sm_mhz"]) for clocks in entry.get("clocks", ()) if "sm_mhz" in clocks)
+    yield f"{accuracy['value']:.3g} of {accuracy['threshold']:.3g}" if accuracy else ""
+    yield f"{entry.get('seconds', 0):.0f}"
+
+
+def _speed(entry: Mapping[str, Any]) -> str:
+    metrics = entry["metrics"]
+    return f"{metrics['samples_per_second']:,.4g} samples/s" if "samples_per_second" in metrics else "no figure"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

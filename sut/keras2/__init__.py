@@ -1,0 +1,1 @@
+"""Keras 2, which is tf_keras today, with KerasNLP, on TensorFlow."""

@@ -1,0 +1,45 @@
+"""What the Keras 2 files share: device and precision, set and proven, and the evidence, which is that of Keras 3 on TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras_nlp
+import tf_keras
+
+from sut import keras_evidence
+from sut.contract import Evidence, Unsupported, Workload
+from sut.devices import DEVICES
+from sut.keras3 import on_tensorflow as backend  # no file of Keras 3: it knows TensorFlow alone
+
+
+def configure(workload: Workload) -> None:
+    """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""
+    if workload.execution not in backend.EXECUTIONS:
+        raise Unsupported(f"execution {workload.execution} is not written for Keras 2; there is {' and '.join(backend.EXECUTIONS)}")
+    if reason := DEVICES[workload.device].lacks.get(workload.precision):
+        raise Unsupported(f"--precision {workload.precision}: {reason}")
+    backend.configure(workload.device, workload.precision)
+    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
+    tf_keras.mixed_precision.set_global_policy(dtype)  # KerasNLP's classifier gives its head no other
+    backend.product(dtype)  # compiled here, so that evidence compiles nothing
+
+
+def synchronise(model: Any) -> None:
+    """Wait for the device."""
+    backend.synchronise(model)
+
+
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
+    """See `keras_evidence.evidence`."""
+    return keras_evidence.evidence(
+        backend,
+        model,
+        workload,
+        name,
+        call,
+        held={v.dtype.name for v in model.weights},
+        computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
+        versions={"tf_keras": tf_keras.__version__, "keras_nlp": keras_nlp.__version__},
+    )

@@ -1,0 +1,100 @@
+"""The first look at an accelerator: cells in a time box, a summary after each, gone on with however it ended. On the mock."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from harness.execution.environments import ROOT
+from harness.sweep import recipe
+
+# The program, with cells of the mock in place of the recipe's, and without torch.
+_PROGRAM = """
+import json, sys
+from benchmarks import accelerator
+from harness.sweep.recipe import Recipe
+grids = tuple(json.loads(sys.argv.pop(1)))
+accelerator.recipe.read = lambda name: Recipe(name=name, grids=grids, missing={})
+accelerator._bytes_per_second = lambda flags: 1e9
+sys.exit(accelerator.main())
+"""
+
+
+def grid(model, latency_ms=1.0, **more):
+    cell = {"sut": ["mock"], "model": [model], "scenario": ["Offline"], "size": ["tiny"], "duration": ["0.3"]}
+    return {**cell, "sut_option": [f"latency-ms={latency_ms}"], **more}
+
+
+def start(out, grids, *flags):
+    words = [
+        json.dumps(grids),
+        "--minutes",
+        "1",
+        "--device",
+        "cpu",
+        "--least",
+        "0",
+        "--out",
+        str(out),
+        "--cache",
+        str(out / "cache"),
+        *flags,
+    ]
+    return subprocess.Popen([sys.executable, "-c", _PROGRAM, *words], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def measure(out, grids, *flags):
+    process = start(out, grids, *flags)
+    _, chatter = process.communicate(timeout=60)
+    assert process.returncode == 0, chatter
+    return json.loads((out / "accelerator.json").read_text())["cells"], (out / "accelerator.md").read_text()
+
+
+def test_each_cell_has_a_row_and_each_failure_its_reason(tmp_path):
+    cells, page = measure(tmp_path, [grid("mistral"), grid("bert", precision=["bfloat16"])])
+    good, bad = cells.values()
+    assert good["status"] == "ok"
+    steps = good["metrics"]["tokens_per_second"] / 4  # a second, of batches of 4
+    assert good["bandwidth_share"] == pytest.approx(steps * 4 * 251_200 / 1e9)  # float32 parameters at 1 GB/s
+    assert (bad["status"], "mock computes in float32" in bad["reason"]) == ("unsupported", True)
+    assert "1 of 2 cells ok, 0 not measured yet" in page
+    assert f"unsupported: {bad['reason']}" in page
+
+
+def test_a_cell_that_takes_too_long_is_given_up(tmp_path):
+    cells, page = measure(tmp_path, [grid("mistral", latency_ms=20_000)], "--box", "1")
+    [entry] = cells.values()
+    assert (entry["status"], entry["reason"]) == ("too slow", "not done within 2 s")  # the first one makes the reference too
+    assert "0 of 1 cells ok, 0 not measured yet" in page
+
+
+def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
+    grids = [grid("mistral"), grid("bert", latency_ms=50)]
+    process, summary = start(tmp_path, grids), tmp_path / "accelerator.json"
+    end = time.monotonic() + 40
+    while not summary.exists() or not json.loads(summary.read_text())["cells"]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.5)  # within the second cell
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    [first] = json.loads(summary.read_text())["cells"].values()
+    cells, _ = measure(tmp_path, grids)
+    assert [*cells.values()][0] == first  # it was not measured again
+    assert [entry["status"] for entry in cells.values()] == ["ok", "ok"]
+
+
+def test_when_the_time_is_up_the_rest_is_listed(tmp_path):
+    cells, page = measure(tmp_path, [grid("mistral")], "--least", "100")
+    assert cells == {}
+    assert "## Not measured yet\n\n- mock mistral tiny" in page
+
+
+def test_the_list_begins_with_every_sut_and_goes_on_with_full_models():
+    first, *rest = recipe.read("accelerator").grids
+    assert (first["sut"], first["size"]) == (["all"], ["tiny"])
+    assert {tuple(each["size"]) for each in rest} == {("full",)}
+    assert {precision for each in rest for precision in each["precision"]} == {"float32", "tf32", "bfloat16"}

@@ -1,0 +1,44 @@
+"""Runs in the environment of Keras 2: what comes of the models that the registry calls unsupported there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import keras_nlp
+import numpy as np
+import tf_keras
+
+_SIZES = {"vocabulary_size": 50, "num_layers": 1, "num_query_heads": 2, "num_key_value_heads": 1, "hidden_dim": 8, "intermediate_dim": 16}
+
+
+def gemma() -> None:
+    keras_nlp.models.GemmaBackbone(**_SIZES, head_dim=4)
+
+
+def llama() -> None:
+    keras_nlp.models.LlamaBackbone(**_SIZES)
+
+
+def mistral() -> None:
+    """In bfloat16; in float32 it generates."""
+    tf_keras.mixed_precision.set_global_policy("bfloat16")
+    try:
+        model = keras_nlp.models.MistralCausalLM(keras_nlp.models.MistralBackbone(**_SIZES))
+        model.compile(sampler="greedy")
+        model.generate({"token_ids": np.ones((1, 4), np.int32), "padding_mask": np.array([[1, 1, 0, 0]], np.int32)}, None)
+    finally:
+        tf_keras.mixed_precision.set_global_policy("float32")
+
+
+def tried() -> dict[str, str]:
+    """Model → the error."""
+    return {case.__name__: _error(case) for case in (gemma, llama, mistral)}
+
+
+def _error(case: Callable[[], Any]) -> str:
+    try:
+        case()
+    except Exception as e:  # noqa: BLE001  whatever the library says
+        return f"{type(e).__name__}: {e}"
+    return "it ran"

@@ -1,0 +1,45 @@
+"""Runs in an environment of KerasHub: what a SUT says to configurations that KerasHub's classes lack, and what comes of them without it.
+
+`python -m tests.sut.keras_cannot SPEC.json` writes told.json beside the specification.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from sut.contract import Unsupported, Workload
+from sut.keras3 import causal_lm
+
+
+def sentence(workload: Workload) -> str:
+    try:
+        causal_lm.load(workload)
+    except Unsupported as e:
+        return str(e)
+    return "it ran"
+
+
+def itself(workload: Workload) -> str:
+    check, causal_lm.check = causal_lm.check, lambda *_: None
+    try:
+        model = causal_lm.load(workload).model
+    except Exception as e:  # noqa: BLE001  whatever the library says
+        return f"{type(e).__name__}: {e}"
+    finally:
+        causal_lm.check = check
+    return f"loaded {'with' if hasattr(model.backbone.token_embedding, 'reverse_embeddings') else 'without'} lm_head"
+
+
+def main(specification: Path) -> None:
+    told: dict[str, Any] = {}
+    for case, spec in json.loads(specification.read_text()).items():
+        workload = Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])})
+        told[case] = [sentence(workload), itself(workload)]
+    (specification.parent / "told.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

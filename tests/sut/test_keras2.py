@@ -1,0 +1,39 @@
+"""Keras 2: what the table of names holds, and what the registry says it lacks."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.inputs import models
+from sut.registry import SUTS
+from sut.weight_maps import bert_keras_nlp
+from tests.sut.conftest import KERAS2
+
+ERRORS = {
+    "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
+    "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
+    "mistral": 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type MistralTransformerDecoder)',
+}
+
+
+@pytest.mark.parametrize("size", ["tiny", "full"])
+def test_the_table_of_names_holds_every_tensor_of_the_checkpoint_once(size):
+    bert = models.load("bert").sizes[size]
+    paths, names = zip(*bert_keras_nlp.variables(bert.config["num_hidden_layers"]), strict=True)
+    assert sorted(names) == sorted(t.name for t in bert.tensors)
+    assert len(set(paths)) == len(paths)
+
+
+def test_every_variable_of_the_model_is_in_the_table(probed):
+    """Their number is that of the checkpoint's tensors, and an unset one would show in the answers."""
+    found = probed("keras2-tensorflow", "bert")
+    assert json.loads((found.out / "lacks.json").read_text())["variables"] == len(found.size.tensors)
+
+
+@pytest.mark.parametrize("model", ERRORS)
+def test_what_is_unsupported_on_keras_2_was_tried(probed, model):
+    told = json.loads((probed("keras2-tensorflow", "bert").out / "lacks.json").read_text())
+    assert told[model].startswith(ERRORS[model])
+    assert {sut: SUTS[sut].unsupported.keys() for sut in KERAS2} == dict.fromkeys(KERAS2, ERRORS.keys())
