@@ -98,10 +98,18 @@ def _next(result: Any, request: Any) -> str:
         enough = f"--duration {float(f'{longer:.2g}'):g}"
         return f"{plain} {enough}  (LoadGen had too few queries to call it VALID)"
     if request.asked.mode == "quick":
-        return f"{plain} --mode valid  (10 minutes and more, by the round's settings)"
+        return _all_suts(plain, base=request.size.name == "tiny")
     if request.asked.mode == "submission":
         return f"./run.sh pack {shlex.quote(terminal.near(result.directory))} --out submission  (and other cells' directories)"
     return f"./run.sh audit {shlex.quote(terminal.near(result.directory))} --mode valid"
+
+
+def _all_suts(command: str, base: bool) -> str:
+    """The sweep that answers what one figure cannot: which SUT is fastest, and by how much."""
+    rest = shlex.split(_without(command, "--sut", "--sut-option", "--python", *(("--size",) if base else ())))
+    words = [word for word in rest[1:] if word not in ("run", "--quiet", "--json")]
+    sweep = shlex.join([rest[0], "sweep", "--sut", "all", *words, *(("--size", "base") if base else ())])
+    return f"{sweep}  (all SUTs in turns; or this command with --mode valid: 10 minutes and more, by MLPerf's settings)"
 
 
 def _without(command: str, *flags: str) -> str:

@@ -170,10 +170,10 @@ def beside_earlier(result: Result) -> str | None:
     before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
     changed = differences(before, new)
     alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
-    meaning = "; ".join(changed) or "nothing else differs, so two runs differ by as much by chance"
+    meaning = "; ".join(changed) or "settings and versions are the same, so this is chance"
     if alike.summary and alike.summary.spread is not None:
         meaning += f"; the {alike.summary.repeats} runs so far: {figure(alike)}"
-    return f"{tables.ratio(new, before).value:.3g} × as fast as {Path(earlier[-1].result.directory).name}: {meaning}"
+    return f"{tables.ratio(new, before).value:.3g} × the speed of {Path(earlier[-1].result.directory).name}: {meaning}"
 
 
 def _newest(groups: Iterable[Group]) -> list[Group]:

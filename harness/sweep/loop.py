@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,12 +43,12 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
         with locks.held(sweep.folder / ".lock"):
             results = journal.read(sweep.folder.name, sweep.series)
             retry = [key for key, result in results.items() if result.status in _AGAIN]
-            walls: dict[int, list[float]] = {}
+            latest_s: dict[int, float] = {}  # by the number of a series; its first measurement makes the accuracy test too
             for again in ([], retry):
                 for key in again:
                     results.pop(key)
                 while step := schedule.next_step(sweep.series, results, sweep.repeats):
-                    result = _one(sweep, step, results, reporter, walls)
+                    result = _one(sweep, step, results, reporter, latest_s)
                     if fail_fast and result.status in FAILED:
                         reporter.say("--fail-fast: the sweep ends here; the same command goes on")
                         return results
@@ -63,13 +62,13 @@ def _one(
     step: tuple[Series, int],
     results: dict[tuple[int, int], Result],
     reporter: Terminal,
-    walls: dict[int, list[float]],
+    latest_s: dict[int, float],
 ) -> Result:
     """Measure one repeat of a cell, put its result into `results`, and say what came of it."""
     series, repeat = step
     assert series.request is not None  # else it has an obstacle, and is never next
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(statistics.fmean(walls.get(s.number) or [sweep.costs[s.number].seconds]) for s, _ in left if s.number in sweep.costs)
+    seconds = sum(latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
     reporter.say(f"[{len(results) + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
     request, start_ns = replace(series.request, asked=asked), time.monotonic_ns()
@@ -77,7 +76,7 @@ def _one(
         result = run.run(request, reporter, start_ns)
     except HarnessError as e:
         result = run.not_measured(request, Status.ERROR, str(e))
-    walls.setdefault(series.number, []).append((time.monotonic_ns() - start_ns) / 1e9)
+    latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
     return result

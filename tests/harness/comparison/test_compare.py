@@ -133,9 +133,9 @@ def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     directories = write(tmp_path, cell(), [100, 110, 105])
     runs = tables.find(tmp_path)[0]
     assert compare.beside_earlier(runs[0]) is None
-    assert compare.beside_earlier(runs[1]) == "1.1 × as fast as quick-1: nothing else differs, so two runs differ by as much by chance"
+    assert compare.beside_earlier(runs[1]) == "1.1 × the speed of quick-1: settings and versions are the same, so this is chance"
     assert compare.beside_earlier(runs[2]).endswith("; the 3 runs so far: 105 samples/s (93.21–118.1)")
     record = json.loads((directories[2] / "record.json").read_text())
     record["environment"]["versions"]["jax"] = "0.11"
     (directories[2] / "record.json").write_text(json.dumps(record))
-    assert compare.beside_earlier(runs[2]) == "0.955 × as fast as quick-2: other version of jax: 0.10.2 / 0.11"
+    assert compare.beside_earlier(runs[2]) == "0.955 × the speed of quick-2: other version of jax: 0.10.2 / 0.11"
