@@ -19,6 +19,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,9 @@ def main() -> int:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
             cell = MeasuredSize(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
-            suts = [sut for sut in flags.suts if name not in SUTS[sut].unsupported]
-            for sut, precision in [(sut, precision) for sut in suts for precision in flags.precisions]:
+            for sut, precision in product(flags.suts, flags.precisions):
+                if SUTS[sut].unsupported.keys() & {name, f"{name}/{precision}"}:
+                    continue
                 start = time.monotonic()
                 try:
                     cell.answer(sut, precision)

@@ -29,7 +29,7 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
         summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
-        unsupported: "model" or "model/task" → the true reason.
+        unsupported: "model", "model/task" or "model/precision" → the true reason.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
         reads_weights: False: no checkpoint is made for it.
@@ -147,12 +147,12 @@ SUTS: dict[str, SutSpec] = {
         module="sut.keras2.{family}",
         environment="keras2-tensorflow",
         execution="xla",
-        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, compiled by XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
         backend="tensorflow",
         process_env=_KERAS2,
         unsupported=_KERAS2_LACKS,
         classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
@@ -160,12 +160,12 @@ SUTS: dict[str, SutSpec] = {
         module="sut.keras2.{family}",
         environment="keras2-tensorflow",
         execution="graph",
-        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, traced to graphs without XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs without XLA",
         backend="tensorflow",
         process_env=_KERAS2,
         unsupported=_KERAS2_LACKS,
         classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
@@ -198,7 +198,7 @@ REFERENCES: dict[str, SutSpec] = {
         module="sut.reference.{family}",
         environment="native-torch",
         execution="eager",
-        summary="Transformers called plainly, by files that share no code with a SUT",
+        summary="Transformers and segment-anything called plainly, by files that share no code with a SUT",
         process_env=_NATIVE_TORCH,
         precisions=("float32",),
         classes="transformers",
@@ -223,7 +223,7 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
         return f"--precision {precision}: {reason}"
-    if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
+    if reason := next(filter(None, map(spec.unsupported.get, (model, f"{model}/{task}", f"{model}/{precision}"))), None):
         return reason
     module = spec.module.format(family=family)
     if importlib.util.find_spec(module) is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras_nlp
 import tf_keras
 
 from sut import keras_evidence
@@ -31,8 +30,8 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `keras_evidence.evidence`."""
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], library: Any) -> Evidence:
+    """See `keras_evidence.evidence`. `library`: whose model it is."""
     return keras_evidence.evidence(
         backend,
         model,
@@ -41,5 +40,5 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
         call,
         held={v.dtype.name for v in model.weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
-        versions={"tf_keras": tf_keras.__version__, "keras_nlp": keras_nlp.__version__},
+        versions={"tf_keras": tf_keras.__version__, library.__name__: library.__version__},
     )

@@ -10,7 +10,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from sut import weights_files
+from sut import keras_sam
 from sut.contract import Batch, Evidence, Workload
 from sut.keras3 import runtime
 from sut.weight_maps import sam as weight_map
@@ -25,24 +25,16 @@ class KerasSam:
         self.model, self.workload = model, workload
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasHub's names. Without a box a point that is none follows the points: Meta's library adds it itself."""
-        points, labels, boxes = inputs["points"], inputs["labels"].astype(np.float32), inputs.get("boxes")
-        count = len(points)
-        if boxes is None:
-            points = np.concatenate([points, np.zeros((count, 1, 2), np.float32)], axis=1)
-            labels = np.concatenate([labels, np.full((count, 1), -1, np.float32)], axis=1)
-            boxes = np.zeros((count, 0, 2, 2), np.float32)
-        no_masks = np.zeros((count, 0, 1, 1, 1), np.float32)
-        return {"images": inputs["image"], "points": points, "labels": labels, "boxes": boxes, "masks": no_masks}
+        """See `keras_sam.prepare`."""
+        return keras_sam.prepare(inputs)
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> dict[str, np.ndarray]:
         """→ `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4], already on the host."""
         return self.model.predict_on_batch(batch)
 
     def to_host(self, outputs: dict[str, np.ndarray]) -> Batch:
-        """As native torch has it: without the first mask, which Meta's library computes too and keeps for single answers."""
-        logits, scores = (np.asarray(outputs[name][:, 1:], np.float32) for name in ("masks", "iou_pred"))
-        return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": np.ascontiguousarray(scores)}
+        """See `keras_sam.to_host`."""
+        return keras_sam.to_host(outputs)
 
     def synchronise(self) -> None:
         """Wait for the device."""
@@ -60,9 +52,7 @@ def load(workload: Workload) -> KerasSam:
     keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
     with _nothing_drawn():
         segmenter = build(workload.config["model"])
-    for name, variable, is_weight in variables(segmenter):
-        value = weights_files.tensor(workload.checkpoint, name).astype(np.float32)
-        variable.assign(weight_map.to_keras(value) if is_weight else value)
+    keras_sam.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
     model = keras.Model(segmenter.input, segmenter.output)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
@@ -123,13 +113,4 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
     backbone = segmenter.backbone
     encoder = backbone.image_encoder
     roots = {"encoder": encoder.layers, "neck": encoder.neck, "prompts": backbone.prompt_encoder, "decoder": backbone.mask_decoder}
-    for name, path in weight_map.table(encoder.num_layers).items():
-        first, *rest = path.split(".")
-        found = roots[first]
-        for step in rest:
-            found = found[int(step)] if step.isdigit() else getattr(found, step)
-        if name.endswith("*"):
-            for part, variable in zip(("weight", "bias"), found.weights, strict=False):
-                yield name[:-1] + part, variable, part == "weight"
-        else:
-            yield name, found, False
+    return keras_sam.variables(roots, weight_map.keras_hub(encoder.num_layers))

@@ -63,18 +63,16 @@ class TorchSam:
         prepared = {"images": inputs["image"].transpose(0, 3, 1, 2), "points": inputs["points"], "labels": inputs["labels"]}
         return {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)} if "boxes" in inputs else prepared
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[torch.Tensor, torch.Tensor]:
-        """→ (mask logits, scores), see `Segmenter.forward`, on the device."""
-        arrays = {k: torch.from_numpy(v).to(self.workload.device) for k, v in batch.items()}
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
+        """→ (mask logits, scores), see `Segmenter.forward`, float32, on their way to the host."""
+        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():
             logits, scores = self.model(**arrays)
-        if self.workload.execution == "compile":
-            return compiled.detach_from_graph(logits), compiled.detach_from_graph(scores)
-        return logits, scores
+        return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
 
-    def to_host(self, outputs: tuple[torch.Tensor, torch.Tensor]) -> Batch:
-        """The masks as bits, every seventh of their logits in either direction, and the scores."""
-        logits, scores = (x.float().cpu().contiguous().numpy() for x in outputs)
+    def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
+        """The masks as bits, every seventh of their logits in either direction, and the scores, once they have arrived."""
+        logits, scores = (output.wait().contiguous().numpy() for output in outputs)
         return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
 
     def synchronise(self) -> None:

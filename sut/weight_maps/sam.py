@@ -1,4 +1,4 @@
-"""Segment Anything: the names of Meta's checkpoint beside the attributes of KerasHub's `SAMImageSegmenter`.
+"""Segment Anything: the names of Meta's checkpoint beside the attributes of KerasHub's `SAMImageSegmenter` and KerasCV's model.
 
 A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its scale; its `bias` follows. Any other is
 a variable of the same shape. On the right a number is a place in a list, and each path begins
@@ -52,10 +52,11 @@ _DECODER = {
     },
     **{f"iou_prediction_head.layers.{n}.*": f"iou_prediction_head.mlp_block.layers.{2 * n}" for n in range(3)},
 }
+_RENAMED = {"add_decomposed_relative_pe": "add_decomposed_reative_pe", ".mlp_block.layers": ".dense_net.layers"}
 _BEFORE = 3  # layers of KerasHub's image encoder before its blocks: the input and the two that embed patches and their places
 
 
-def table(layers: int) -> dict[str, str]:
+def keras_hub(layers: int) -> dict[str, str]:
     """Meta's name → KerasHub's attribute, for an image encoder of so many layers."""
     return {
         "image_encoder.patch_embed.proj.*": f"encoder.{_BEFORE - 2}.projection",
@@ -69,6 +70,14 @@ def table(layers: int) -> dict[str, str]:
         **{f"prompt_encoder.{name}": f"prompts.{other}" for name, other in _PROMPTS.items()},
         **{f"mask_decoder.{name}": f"decoder.{other}" for name, other in _DECODER.items()},
     }
+
+
+def keras_cv(layers: int) -> dict[str, str]:
+    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and few attributes got other names."""
+    table = keras_hub(layers)
+    for of_keras_hub, of_keras_cv in _RENAMED.items():
+        table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
+    return table
 
 
 def to_keras(weight: np.ndarray) -> np.ndarray:

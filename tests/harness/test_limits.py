@@ -27,7 +27,7 @@ def measured(*cell: str) -> list[dict[str, float]]:
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("model", models.names())
 def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_base(model, precision):
-    honest = {name for name, spec in SUTS.items() if spec.reads_weights and model not in spec.unsupported}
+    honest = {name for name, spec in SUTS.items() if spec.reads_weights and not spec.unsupported.keys() & {model, f"{model}/{precision}"}}
     assert {row["sut"] for row in measured(model, "tiny", precision, "cpu")} == honest
     assert {row["sut"] for row in measured(model, "base", precision, "cpu")} >= {"native-torch-eager", "keras3-jax"}
 

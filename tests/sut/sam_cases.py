@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -43,8 +44,7 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
 def seen(sut: Any, inputs: Arrays) -> dict[str, Any]:
     """Which tensors there are, and for native torch what Dynamo makes of the model."""
     if "keras" in sys.modules:
-        from sut.keras3 import sam
-
+        sam = importlib.import_module(type(sut).__module__)
         segmenter = sam.build(sut.workload.config["model"])
         named = list(sam.variables(segmenter))
         assert {id(v) for _, v, _ in named} == {id(v) for v in segmenter.weights}

@@ -20,10 +20,10 @@ from tests.sut import sam_cases
 
 SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
+KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
 CASES = {
     "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
-    "keras3-jax": ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS],
-    "keras3-torch": ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS],
+    **dict.fromkeys(KERAS, ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS]),
 }
 
 
@@ -84,15 +84,16 @@ def test_the_table_of_weights_is_metas_own_state_dict(seen):
     assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
 
 
-@pytest.mark.parametrize("sut", ["keras3-jax", "keras3-torch"])
-def test_every_tensor_of_the_checkpoint_is_one_variable_of_kerashub(seen, sut):
+@pytest.mark.parametrize("sut", KERAS)
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
 
 
+@pytest.mark.parametrize("library", [weight_map.keras_hub, weight_map.keras_cv])
 @pytest.mark.parametrize("size", SAM.sizes)
-def test_the_map_of_names_uses_every_tensor_once(size):
+def test_the_map_of_names_uses_every_tensor_once(size, library):
     names = [t.name for t in SAM.sizes[size].tensors]
-    table = weight_map.table(SAM.sizes[size].config["num_hidden_layers"])
+    table = library(SAM.sizes[size].config["num_hidden_layers"])
     hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
     assert sorted(hit) == sorted(names)
     assert len(set(table.values())) == len(table)
