@@ -50,8 +50,7 @@ def load(workload: Workload) -> KerasSam:
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
-    with _nothing_drawn():
-        segmenter = build(workload.config["model"])
+    segmenter = build(workload.config["model"])
     keras_sam.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
     model = keras.Model(segmenter.input, segmenter.output)
@@ -74,8 +73,9 @@ def _nothing_drawn() -> Iterator[None]:
             kind.__call__ = call
 
 
+@_nothing_drawn()
 def build(config: Any) -> Any:
-    """KerasHub's segmenter of a configuration, without a preprocessor."""
+    """KerasHub's segmenter of a configuration, without a preprocessor. Its variables are zeros."""
     grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
     encoder = keras_hub.models.ViTDetBackbone(
         hidden_size=config["hidden_size"],

@@ -45,8 +45,9 @@ def sam() -> None:
 
 
 def tried() -> dict[str, str]:
-    """Model → the error."""
-    return {case.__name__: _error(case) for case in (gemma, llama, mistral, sam)}
+    """As the registry names it → the error."""
+    cases = {"gemma": gemma, "llama": llama, "mistral": mistral, "sam/bfloat16": sam}
+    return {name: _error(case) for name, case in cases.items()}
 
 
 def _error(case: Callable[[], Any]) -> str:

@@ -124,7 +124,7 @@ def epsilon(kind: str, value: float) -> Callable[[Any], None]:
 
 def keras_layer_zeroed(model: Any) -> None:
     """What a layer of the image encoder adds to the residual: nothing."""
-    layer = next(layer for layer in model.layers if type(layer).__name__ == "WindowedTransformerEncoder")
+    layer = next(layer for layer in model._flatten_layers() if type(layer).__name__ == "WindowedTransformerEncoder")
     for variable in (*layer.attention.projection.weights, *layer.mlp_block.dense_net.layers[2].weights):
         variable.assign(np.zeros(variable.shape, np.float32))
 

@@ -38,8 +38,8 @@ def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPa
         if not done:
             cell.answer(REFERENCE, "float32")
         if sut not in done:
-            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *CASES[sut]], folder=str(folder))
             done.add(sut)
+            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *CASES[sut]], folder=str(folder))
         return cell, folder
 
     return answer
