@@ -2,8 +2,9 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.disagreement [--models bert …] [--sizes tiny base] [--suts …] [--fit]
 
-(after one `./run.sh list`, which makes that environment). Each cell answers 64 synthetic inputs in a process of its own. What the file
-holds of other cells stays. An hour on two cores. With --fit the cells are trainings of `--mode`, each a run of its own.
+(after one `./run.sh list`, which makes that environment). Each cell answers 64 synthetic inputs, or the size's `quick_samples`, in a
+process of its own. What the file holds of other cells stays. An hour on two cores. With --fit the cells are trainings of `--mode`, each a
+run of its own.
 """
 
 from __future__ import annotations
@@ -39,11 +40,10 @@ from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of
 
 _SAMPLES, _REFERENCE_BATCH = 64, 32
-_FIELDS = ("logit_gap", "compared_fraction", "argmax_fraction")
-_HEAD = """# How far honest SUTs are from the reference, over 64 synthetic inputs: written by benchmarks/disagreement.py, never by hand.
+_HEAD = """# How far honest SUTs are from the reference, over 64 synthetic inputs (sam base: 2): benchmarks/disagreement.py wrote it.
 # Trainings: over the losses of as many steps, in standard deviations of the reference's: loss_error, and first_loss_error of the first.
-# harness/inputs/limits.py makes the limits of accuracy tests from it. In standard deviations of the reference's logits: logit_error and
-# logit_gap. As shares of the generated tokens: compared_fraction and argmax_fraction.
+# harness/inputs/limits.py makes the limits of accuracy tests from it. In standard deviations of the reference's logits or scores: what ends
+# in _error, and logit_gap. As shares of the generated tokens: compared_fraction and argmax_fraction. Masks: intersection over union.
 """
 
 
@@ -89,8 +89,9 @@ def _answers(flags: argparse.Namespace) -> int:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
             cell = MeasuredSize(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
-            suts = [sut for sut in flags.suts if name not in SUTS[sut].unsupported]
-            for sut, precision in [(sut, precision) for sut in suts for precision in flags.precisions]:
+            for sut, precision in product(flags.suts, flags.precisions):
+                if SUTS[sut].unsupported.keys() & {name, f"{name}/{precision}"}:
+                    continue
                 start = time.monotonic()
                 try:
                     cell.answer(sut, precision)
@@ -110,12 +111,14 @@ class MeasuredSize:
 
     def __init__(self, model: Model, size: Size, device: str, folder: Path, cache: Path):
         self.model, self.size, self.device, self.folder, self.cache = model, size, device, folder, cache
-        self.inputs = dataset.prepare(model, size, samples=_SAMPLES, dataset=None, cache=cache)
+        samples = size.inputs.get("quick_samples", _SAMPLES)
+        self.inputs = dataset.prepare(model, size, samples=samples, dataset=None, cache=cache)
         self.checkpoint = checkpoint.ensure(model, size, cache)
 
     def answer(self, sut: str, precision: str, program: str = "benchmarks.answers", **more: Any) -> None:
         """Run the SUT, or the reference, in its environment. `more` goes into the program's specification. Raises CalledProcessError."""
-        spec, batch = spec_of(sut), _REFERENCE_BATCH if sut == REFERENCE else self.size.batch_size["Offline"]
+        spec = spec_of(sut)
+        batch = min(_REFERENCE_BATCH, self.inputs.count) if sut == REFERENCE else self.size.batch_size["Offline"]
         workload = Workload(
             model=self.model.name,
             task=self.model.task,
@@ -158,8 +161,10 @@ class MeasuredSize:
 
     def row(self, sut: str, precision: str) -> dict[str, Any]:
         """The disagreement of answers that `answer` has just made."""
-        score = self.score(self.file(sut), self.model.tolerance[precision])
-        found = {"logit_error": score.value, **{key: score.detail[key] for key in _FIELDS if key in score.detail}}
+        tolerance = self.model.tolerance[precision]
+        score = self.score(self.file(sut), tolerance)
+        known = {score.metric: score.value, **score.detail}
+        found = {name: known[name] for name in tolerance if name in known}
         where = {"model": self.model.name, "size": self.size.name, "precision": precision, "device": self.device, "sut": sut}
         return {**where, **{key: float(f"{value:.4g}") for key, value in found.items()}}
 

@@ -18,7 +18,9 @@ UV = Path(sysconfig.get_path("scripts")) / "uv"
 # only where an environment's .in file names it.
 NEVER = "{} ; sys_platform == 'never'\n"
 # tokenizers asks for it to download from the hub, which the harness never does: a dozen packages less.
-NEVER_IN = {"core": ("huggingface-hub",)}
+# keras-cv imports tensorflow-datasets, which asks for these to load data sets, as nothing here does; promise has no wheel.
+_OF_DATASETS = ("array-record", "promise", "pyarrow", "simple-parsing", "tensorflow-metadata")
+NEVER_IN = {"core": ("huggingface-hub",), "keras2-tensorflow-cpu": _OF_DATASETS, "keras2-tensorflow-cuda": _OF_DATASETS}
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 

@@ -33,7 +33,10 @@ _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
     "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
 }
-_TOLD = ("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction")
+_TOLD = (
+    *("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction"),
+    *("mask_mean_iou", "mask_smallest_iou", "logits_error", "score_error"),
+)
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
 _WIDE = 200  # columns, where nobody looks at a terminal

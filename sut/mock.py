@@ -26,7 +26,7 @@ class Mock:
 
     def __init__(self, workload: Workload):
         self.config, self.options, self.calls = workload.config, workload.options, 0
-        self.vocabulary = workload.config["model"]["vocab_size"]
+        self.vocabulary = workload.config["model"].get("vocab_size", 0)
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -63,6 +63,10 @@ class Mock:
         return Evidence(graphs=0, graph_breaks=None, precision="float32", detail={"call": "sut.mock", "compiler": "none"})
 
     def _answer(self, batch: Batch) -> Batch:
+        if "image" in batch:
+            logits = np.ascontiguousarray(batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)) - np.float32(0.5)
+            coarse = np.ascontiguousarray(logits[:, :, ::7, ::7])
+            return {"mask": logits > 0, "logits": coarse, "score": coarse.mean((2, 3)) + batch["points"].mean((1, 2), keepdims=True)[:, 0]}
         if "max_new_tokens" not in batch:
             state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
             return {"logits": np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)}
@@ -80,13 +84,13 @@ class Mock:
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], ends)}
 
     def _broken(self, batch: Batch) -> Batch:
-        breakage = self.options.get("wrong")
+        breakage, key = self.options.get("wrong"), "image" if "image" in batch else "input_ids"
         if breakage == "swap-rows":
-            return {**batch, "input_ids": batch["input_ids"][::-1]}
+            return {**batch, key: batch[key][::-1]}
         if breakage == "zero-position":
-            ids = batch["input_ids"].copy()
-            ids[:, 0] = 0
-            return {**batch, "input_ids": ids}
+            values = batch[key].copy()
+            values[:, 0] = 0
+            return {**batch, key: values}
         return batch
 
     def _fail_as_told(self) -> None:

@@ -32,7 +32,7 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
         summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
-        unsupported: "model" or "model/task" → the true reason.
+        unsupported: "model", "model/task" or "model/precision" → the true reason.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
         reads_weights: False: no checkpoint is made for it.
@@ -75,6 +75,8 @@ _KERAS2_LACKS = {
     "llama": "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take keras3-tensorflow",
     "mistral": "KerasNLP's Mistral fails on Keras 2 in bfloat16, which its full size is in (AttributeError in its rotary embedding): take "
     "keras3-tensorflow",
+    "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
+    "float32 or keras3-tensorflow",
 }
 # On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -159,12 +161,12 @@ SUTS: dict[str, SutSpec] = {
         module="sut.keras2.{family}",
         environment="keras2-tensorflow",
         execution="xla",
-        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, compiled by XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
         backend="tensorflow",
         process_env=_KERAS2,
         unsupported=_KERAS2_LACKS,
         classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
@@ -172,12 +174,12 @@ SUTS: dict[str, SutSpec] = {
         module="sut.keras2.{family}",
         environment="keras2-tensorflow",
         execution="graph",
-        summary="Keras 2 (tf_keras) and KerasNLP on TensorFlow, traced to graphs without XLA",
+        summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs without XLA",
         backend="tensorflow",
         process_env=_KERAS2,
         unsupported=_KERAS2_LACKS,
         classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "tensorflow"),
+        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
@@ -185,10 +187,10 @@ SUTS: dict[str, SutSpec] = {
         module="sut.native_torch.{family}",
         environment="native-torch",
         execution="eager",
-        summary="PyTorch and Transformers as they are, nothing compiled",
+        summary="PyTorch with Transformers or segment-anything as they are, nothing compiled",
         process_env=_NATIVE_TORCH,
         classes="transformers",
-        packages=("torch", "transformers"),
+        packages=("torch", "transformers", "segment-anything"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
@@ -196,10 +198,10 @@ SUTS: dict[str, SutSpec] = {
         module="sut.native_torch.{family}",
         environment="native-torch",
         execution="compile",
-        summary='PyTorch and Transformers under torch.compile(mode="reduce-overhead")',
+        summary='PyTorch with Transformers or segment-anything under torch.compile(mode="reduce-overhead")',
         process_env=_NATIVE_TORCH,
         classes="transformers",
-        packages=("torch", "transformers"),
+        packages=("torch", "transformers", "segment-anything"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
@@ -223,11 +225,11 @@ REFERENCES: dict[str, SutSpec] = {
         module="sut.reference.{family}",
         environment="native-torch",
         execution="eager",
-        summary="Transformers called plainly, by files that share no code with a SUT",
+        summary="Transformers and segment-anything called plainly, by files that share no code with a SUT",
         process_env=_NATIVE_TORCH,
         precisions=("float32",),
         classes="transformers",
-        packages=("torch", "transformers"),
+        packages=("torch", "transformers", "segment-anything"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
@@ -248,7 +250,7 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
         return f"--precision {precision}: {reason}"
-    if reason := spec.unsupported.get(model) or spec.unsupported.get(f"{model}/{task}"):
+    if reason := next(filter(None, map(spec.unsupported.get, (model, f"{model}/{task}", f"{model}/{precision}"))), None):
         return reason
     module = module_of(sut, family, task)
     if importlib.util.find_spec(module) is None:

@@ -173,7 +173,10 @@ def _plan(flags: Any, suts: list[str], platforms: list[str], folder: Path) -> _P
     if flags.core:
         without = _without(flags)
         # An image has its frameworks and the reference's library, and lacks the library that runs on several frameworks.
-        others = [spec.environment for spec in SUTS.values() if spec.classes not in ("", spec_of(REFERENCE).classes)]
+        backends: dict[str, set[str | None]] = {}
+        for spec in SUTS.values():
+            backends.setdefault(spec.classes, set()).add(spec.backend)
+        others = [spec.environment for spec in SUTS.values() if len(backends[spec.classes]) > 1]
         parts = bundle.shared([environments.lock_files(name, flags.device, CURRENT)[0] for name in others], without)
         texts["environments/core.txt"] = bundle.for_measuring(core, without)
         with tempfile.TemporaryDirectory() as scratch:

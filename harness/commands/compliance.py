@@ -160,7 +160,8 @@ def _other_variables(job: Job) -> set[str]:
 def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
     """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
     folder, total = Path(record["digests"].get("weights_folder") or checkpoint), hashlib.sha256()
-    for name in _weight_files(checkpoint):
+    # A user's folder of one kind has no config.json of its own: what the tensors tell is read off them.
+    for name in (name for name in _weight_files(checkpoint) if name != "config.json" or (folder / name).exists()):
         with (folder / name).open("rb") as f:
             while chunk := f.read(_BLOCK):
                 total.update(chunk)

@@ -33,7 +33,7 @@ _GLIBC_OF = {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (
 
 # What a machine that only measures can do without: figures of a report, and the hub that the harness never downloads from.
 _NOT_FOR_MEASURING = frozenset(
-    ("matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "pillow", "pyparsing", "python-dateutil", "tzdata", "hf-xet")
+    ("matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "python-dateutil", "tzdata", "hf-xet")
 )
 
 

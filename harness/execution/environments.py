@@ -43,7 +43,11 @@ _INVENTORY = (
 _PATIENCE_S = 60
 
 # Of a lock, what an interpreter of --python may do without.
-_NOT_NEEDED = {"nvidia-ml-py": "the GPU's energy and clocks are not recorded"}
+_NOT_NEEDED = {
+    "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
+    "segment-anything": "sam needs it, and no other model does",
+    "keras-cv": "sam needs it, and no other model does",
+}
 
 
 @dataclass(frozen=True)

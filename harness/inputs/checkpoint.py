@@ -74,7 +74,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     The digest is that of the user's own files, config.json first, then the weights in the order of their names: read whole each time, for
     a size and a date prove nothing.
     """
-    digest = _sha256([folder.path / name for name in ("config.json", *folder.files)])
+    digest = _sha256([folder.path / name for name in folder.own_files])
     config = json.dumps(folder.size.config, indent=1) + "\n"
     links = {name: folder.path.resolve() / name for name in (*folder.files, *([INDEX] if folder.index else []))}
     told = {"config": config, "links": {name: str(target) for name, target in links.items()}}

@@ -18,7 +18,7 @@ from harness.inputs.tokenizer import Tokenizer
 
 # Streams of random values; the inputs' own is 0, and a twin's warm-up rows are of the next one.
 _TWIN, _OTHERS = 1, 3
-_FRESH = 33
+_FRESH, _FRESH_BYTES = 33, 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def prepare(
         dataset: the user's file.
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
-        batch_size: there are fresh inputs for 16 batches at least.
+        batch_size: there are fresh inputs for 16 batches at least, of large ones for 4.
         labelled: whether the inputs are to train on: they have a `label` too.
     """
     family, notes = families.of(model), tuple[str, ...]()
@@ -103,7 +103,8 @@ def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arra
 
 
 def _fresh(family: Family, arrays: Arrays, size: Size, batch_size: int) -> Arrays:
-    rows = max(_FRESH, 16 * batch_size)
+    row_bytes = sum(array[:1].nbytes for array in arrays.values())
+    rows = max(4 * batch_size, min(max(_FRESH, 16 * batch_size), _FRESH_BYTES // row_bytes))
     twin, shown = _twin(family, {name: np.resize(array, (rows, *array.shape[1:])) for name, array in arrays.items()}, size, _OTHERS)
     return {name: array[shown:] for name, array in twin.items()}
 

@@ -48,19 +48,30 @@ class Folder:
     end_tokens: tuple[int, ...]
     notes: tuple[str, ...]
 
+    @property
+    def own_files(self) -> tuple[str, ...]:
+        """The files of it that decide the answers: config.json, where it has one, and those with weights."""
+        return (*(["config.json"] if (self.path / "config.json").is_file() else []), *self.files)
+
 
 def look(path: Path, model: Model) -> Folder:
     """Reads the configuration, the tokenizer and the headers of the weights. Raises UsageError where SUTs would fail or differ."""
+    if path.suffix in _PICKLES and path.is_file():
+        raise _pickle(path.parent, path.name, model)
     if not path.is_dir():
         why = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
         raise UsageError(f"--weights {path}: {why}; give a folder with config.json and {SINGLE}")
-    make_inputs = families.of(model).weights_inputs
+    family = families.of(model)
+    make_inputs = family.weights_inputs
     if make_inputs is None:
         raise UsageError(f"--weights {path}: {model.name} runs with its seeded weights only: leave it out")
     _check_whole(path)
-    config, notes = user_config.read(path, model)
-    files, index = _files(path)
+    config, notes = (None, list[str]()) if family.weights_config else user_config.read(path, model)
+    files, index = _files(path, model)
     tensors = _tensors(path, files, index)
+    if config is None:
+        assert family.weights_config
+        config = family.weights_config(path, {name: shape for name, (shape, _) in tensors.items()})
     stored, extra = _compare(path, model, config, tensors)
     notes = [*notes, *extra]
     user_tokenizer = tokenizer.of_folder(path, model.user_weights.adds)
@@ -72,7 +83,8 @@ def look(path: Path, model: Model) -> Folder:
     precision = _precision(config, stored)
     if "F16" in stored:
         notes.append(f"stored in float16, which no SUT computes in: {precision}, unless --precision says otherwise")
-    notes.append(f"weights of {path}, tokenizer {user_tokenizer.name if user_tokenizer else 'none'}")
+    words = f", tokenizer {user_tokenizer.name if user_tokenizer else 'none'}" if "vocab_size" in config else ""
+    notes.append(f"weights of {path}{words}")
     config["dtype"] = precision
     return Folder(
         path=path,
@@ -105,7 +117,7 @@ def _check_whole(path: Path) -> None:
         )
 
 
-def _files(path: Path) -> tuple[tuple[str, ...], bool]:
+def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
     """The weights' files, and whether an index names them. Where both are there, the single file is read, as Transformers does."""
     if (path / SINGLE).is_file():
         return (SINGLE,), False
@@ -119,15 +131,19 @@ def _files(path: Path) -> tuple[tuple[str, ...], bool]:
             raise UsageError(f"--weights {path}: {INDEX} names {len(shards)} files and {_named(missing)} are missing: download them again")
         return tuple(shards), True
     if pickles := sorted(p.name for p in path.iterdir() if p.suffix in _PICKLES):
-        raise UsageError(
-            f"--weights {path}: {pickles[0]} is a pickle, and pickles run code when opened: convert it where you trust it, with "
-            "model.save_pretrained(NEW, safe_serialization=True), and give NEW"
-        )
+        raise _pickle(path, pickles[0], model)
     other = sorted(p.name for p in path.glob("*.safetensors"))
     also = f" ({_named(other)} is not read: rename it, or write {INDEX})" if other else ""
     raise UsageError(
         f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}: download the weights too, or write them with "
         "model.save_pretrained(DIR)"
+    )
+
+
+def _pickle(path: Path, name: str, model: Model) -> UsageError:
+    return UsageError(
+        f"--weights {path}: {name} is a pickle, and pickles run code when opened: convert it where you trust it, with "
+        f"{model.user_weights.convert.replace('{file}', name)}, and give NEW"
     )
 
 
@@ -243,12 +259,16 @@ def _size(path: Path, model: Model, config: dict[str, Any], precision: str, inpu
     return replace(
         model.sizes["full"],
         name="user",
-        summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, vocabulary {config['vocab_size']}",
+        summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, {_extent(config)}",
         precision=precision,
         config=config,
         tensors=model.tensors(config),
         inputs=inputs,
     )
+
+
+def _extent(config: Mapping[str, Any]) -> str:
+    return f"vocabulary {config['vocab_size']}" if "vocab_size" in config else f"image {config['image_size']} x {config['image_size']}"
 
 
 def _named(names: list[str]) -> str:

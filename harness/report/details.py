@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +14,10 @@ import numpy as np
 
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
-from harness import terminal, words
+from harness import masks, terminal, words
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
+from harness.masks import Drawn
 from harness.words import Words
 from scenarios.table import SCENARIOS
 
@@ -120,6 +122,17 @@ class Details:
     def words(self) -> list[Words]:
         """What the model answered; none where there is no tokenizer."""
         return words.read(Path(self.group.last.result.directory))
+
+    @cached_property
+    def masks(self) -> list[tuple[Drawn, str]]:
+        """What a segmenting model answered, each with its picture as a data URI."""
+        drawn = masks.read(Path(self.group.last.result.directory))
+        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the weights are random."""
+        return str(self.group.last.record.get("digests", {}).get("weights_source", "")) == "seeded"
 
     @cached_property
     def times_ms(self) -> np.ndarray | None:

@@ -93,13 +93,13 @@ class Asked:
         default=None,
     )
     dataset: Path | None = _flag(
-        "your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`",
+        "your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`; sam: a folder of JPEG and PNG files",
         type=Path,
         metavar="FILE",
         default=None,
     )
     weights: Path | None = _flag(
-        "your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer",
+        "your own weights of the model: a Hugging Face folder with config.json, safetensors and perhaps a tokenizer; sam: Meta's tensors",
         type=Path,
         metavar="DIR",
         default=None,

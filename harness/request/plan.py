@@ -132,10 +132,14 @@ class Request:
 
     @property
     def samples(self) -> int:
-        """Distinct synthetic samples: few in quick, the mapped official benchmark's data-set size otherwise. Of a training: all steps'."""
+        """Distinct synthetic samples: few in quick, fewer still of large ones, the mapped official benchmark's data-set size otherwise.
+
+        Of a training: all steps'.
+        """
         if self.trains:
             return _STEPS[self.asked.mode] * self.batch_size
-        return _QUICK_SAMPLES if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
+        quick = int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
+        return quick if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
 
     def limits(self, count: int, uneven: bool = False) -> Limits:
         """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
@@ -304,9 +308,9 @@ def _of_training(asked: Asked) -> Iterator[str]:
 
 
 def _check_files(asked: Asked, model: Model) -> None:
-    if asked.dataset is not None:
-        families.dataset_of(model)
-    if asked.dataset is not None and not asked.dataset.is_file():
+    if asked.dataset is not None and families.dataset_of(model).folder:
+        families.dataset_of(model).count(asked.dataset)
+    elif asked.dataset is not None and not asked.dataset.is_file():
         what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")
     if asked.python is not None and SUTS[asked.sut].environment == "core":

@@ -34,9 +34,10 @@ def _brought(request: Request | None) -> list[object]:
     if request is None:
         return []
     dataset, weights = request.asked.dataset, request.weights
-    files = [weights.path / name for name in ("config.json", *weights.files)] if weights else []
+    files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return [sorted(request.variables.items()), dataset and hashlib.sha256(dataset.read_bytes()).hexdigest(), stats]
+    inputs = sorted(path for path in (dataset, *dataset.iterdir()) if path.is_file()) if dataset and dataset.is_dir() else [dataset]
+    return [sorted(request.variables.items()), [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs], stats]
 
 
 def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]) -> None:

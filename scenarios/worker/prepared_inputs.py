@@ -43,6 +43,8 @@ def _comes_of(row: np.ndarray, source: np.ndarray) -> bool:
         cast = np.asarray(source).ravel().astype(row.dtype)
     if len(row) < len(cast):
         return False
+    if len(row) == len(cast):  # nothing was padded: of an image's millions of values sorting takes a tenth of the time
+        return np.array_equal(np.sort(row), np.sort(cast), equal_nan=row.dtype.kind == "f")
     values, inverse = np.unique(np.concatenate([cast, row]), return_inverse=True)
     more = np.bincount(inverse[len(cast) :], minlength=len(values)) - np.bincount(inverse[: len(cast)], minlength=len(values))
     return bool((more >= 0).all() and np.count_nonzero(more) <= 1)

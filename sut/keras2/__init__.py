@@ -1,1 +1,1 @@
-"""Keras 2, which is tf_keras today, with KerasNLP, on TensorFlow."""
+"""Keras 2, which is tf_keras today, with KerasNLP and KerasCV, on TensorFlow."""

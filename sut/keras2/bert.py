@@ -47,7 +47,7 @@ class Keras2Classifier:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_nlp)
 
 
 def load(workload: Workload) -> Keras2Classifier:

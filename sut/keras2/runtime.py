@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import keras_nlp
 import tf_keras
 
 from sut import backend_evidence
@@ -31,8 +30,8 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `backend_evidence.evidence`."""
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], library: Any) -> Evidence:
+    """See `backend_evidence.evidence`. `library`: whose model it is."""
     return backend_evidence.evidence(
         backend,
         workload,
@@ -40,5 +39,5 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
         lambda: backend.watch(model, call),
         held={v.dtype.name for v in model.weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
-        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, "keras_nlp": keras_nlp.__version__},
+        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, library.__name__: library.__version__},
     )

@@ -116,7 +116,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "product_error": max([product_error, *seen.product_errors]),
             "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
             "float32_matmul_precision": torch_profile.matmul_setting(),
-            "attention": getattr(model.config, "_attn_implementation", None),
+            "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
             "device": _device_name(workload),
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,

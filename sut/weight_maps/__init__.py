@@ -1,1 +1,1 @@
-"""Tables of names, for libraries that read no Hugging Face folder: where each tensor of a checkpoint belongs. No framework is imported."""
+"""Tables of names, for libraries that do not read a model's checkpoint: where each tensor belongs. No framework is imported."""

@@ -107,8 +107,8 @@ def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatc
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    known = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp", "transformers")
-    assert registry.packages() == known
+    of_keras = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp", "keras-cv")
+    assert registry.packages() == (*of_keras, "transformers", "segment-anything")
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
@@ -135,8 +135,12 @@ def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, s
 @pytest.mark.parametrize("model", models.names())
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)
-    assert {spec.classes for spec in SUTS.values() if spec.classes and model not in spec.unsupported} <= known.classes.keys()
-    assert known.native_class == known.classes["transformers"]
+    used = {spec.classes for spec in SUTS.values() if spec.classes and model not in spec.unsupported}
+    of_reference = "transformers"
+    if known.family == "sam":
+        used, of_reference = {"segment_anything", "keras_hub", "keras_cv"}, "segment_anything"
+    assert used <= known.classes.keys()
+    assert known.native_class == known.classes[of_reference]
     assert registry.spec_of(REFERENCE).classes == "transformers"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import keras_cv
 import keras_nlp
 import numpy as np
 import tf_keras
@@ -31,9 +32,22 @@ def mistral() -> None:
         tf_keras.mixed_precision.set_global_policy("float32")
 
 
+def sam() -> None:
+    """In bfloat16; in float32 it runs."""
+    tf_keras.mixed_precision.set_global_policy("bfloat16")
+    try:
+        prompts = keras_cv.models.SAMPromptEncoder(embed_dim=8, image_embedding_size=(2, 2), input_image_size=(32, 32), mask_in_chans=16)
+        points, labels = np.ones((1, 1, 2), np.float32), np.ones((1, 1), np.float32)
+        boxes, masks = np.zeros((1, 0, 2, 2), np.float32), np.zeros((1, 0, 1, 1, 1), np.float32)
+        prompts({"points": points, "labels": labels, "boxes": boxes, "masks": masks})
+    finally:
+        tf_keras.mixed_precision.set_global_policy("float32")
+
+
 def tried() -> dict[str, str]:
-    """Model → the error."""
-    return {case.__name__: _error(case) for case in (gemma, llama, mistral)}
+    """As the registry names it → the error."""
+    cases = {"gemma": gemma, "llama": llama, "mistral": mistral, "sam/bfloat16": sam}
+    return {name: _error(case) for name, case in cases.items()}
 
 
 def _error(case: Callable[[], Any]) -> str:

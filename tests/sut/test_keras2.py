@@ -15,6 +15,7 @@ ERRORS = {
     "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
     "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
     "mistral": 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type MistralTransformerDecoder)',
+    "sam/bfloat16": "AttributeError: Exception encountered when calling layer 'sam_prompt_encoder' (type SAMPromptEncoder)",
 }
 
 

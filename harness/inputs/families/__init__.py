@@ -23,6 +23,7 @@ Arrays = dict[str, np.ndarray]
 FAMILIES = {
     "bert": "harness.inputs.families.bert",
     "causal_lm": "harness.inputs.families.causal_lm",
+    "sam": "harness.inputs.families.sam",
 }
 """The family a model's TOML names → its module, which holds a `FAMILY`."""
 
@@ -48,15 +49,17 @@ class Description:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """How a family reads a user's file (`--dataset`). Both functions raise UsageError that names file and line.
+    """How a family reads a user's file or folder (`--dataset`). Both functions raise UsageError that names file and line.
 
     Attributes:
+        folder: whether it is a folder.
         count: file → how many inputs it holds.
         read: (model, size, file, tokenizer of the user's weights or None, `--seq-len` or None) → (inputs, notes for the reader).
     """
 
     count: Callable[[Path], int]
     read: Callable[[Model, Size, Path, Tokenizer | None, int | None], tuple[Arrays, tuple[str, ...]]]
+    folder: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,9 +75,12 @@ class Family:
         with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
         weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size with a user's weights, or UsageError;
             None: `--weights` is refused.
+        weights_config: (folder, tensor name → shape) → the config.json of a user's weights that bring none, or UsageError; None: they bring
+            one.
         least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
             not known.
         labels: (size, inputs, stream) → what a training is told of each sample, [samples, …]; None: the family is not trained here.
+        answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -84,8 +90,10 @@ class Family:
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
+    weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
     labels: Callable[[Size, Arrays, int], np.ndarray] | None = None
+    answers_masks: bool = False
     generates_tokens: bool = False
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Rule, Tensor
-from sut.registry import REFERENCE, spec_of
 
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
@@ -23,8 +22,9 @@ class Weight:
     """One row of a model's weight table, before its dimensions are known.
 
     Attributes:
-        name: the native library's name; `{layer}` stands for each of num_hidden_layers.
-        shape: each axis a product of configuration keys ("num_attention_heads*head_dim").
+        name: the native library's name; `{layer}` stands for each of num_hidden_layers, `{global_layer}` for those that the configuration
+            lists as `global_attn_indexes` and `{window_layer}` for the others. Words with commas between them, `{q,k}`, each make a name.
+        shape: each axis a product of configuration keys and whole numbers ("num_attention_heads*head_dim", "3*hidden_size").
         mean, std: of the normal distribution it is drawn from.
         gain: if not None, std = gain / sqrt(fan-in), which keeps a product's scale at every width.
         residual: std is divided by sqrt(num_hidden_layers) too: what all layers add to the residual keeps its scale at every depth.
@@ -79,6 +79,7 @@ class UserWeightsRules:
         renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
+        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its name.
         rope: how config.json may scale rotary positions, as Transformers calls it; a SUT that cannot says so.
         adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
     """
@@ -88,6 +89,7 @@ class UserWeightsRules:
     renamed: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
+    convert: str = "model.save_pretrained(NEW, safe_serialization=True)"
     rope: tuple[str, ...] = ()
     adds: Mapping[str, bool] = field(default_factory=dict)
 
@@ -127,13 +129,14 @@ class Model:
 
     @property
     def native_class(self) -> str:
-        """The class of the library that made the model, which config.json names."""
-        return self.classes[spec_of(REFERENCE).classes]
+        """The class of the library that made the model, which config.json names: the first of `classes`."""
+        return next(iter(self.classes.values()))
 
     @property
     def dimensions(self) -> frozenset[str]:
         """The configuration keys its weight table's shapes are made of, and the number of layers."""
-        return frozenset(key for w in self.weights for axis in w.shape for key in axis.split("*")) | {"num_hidden_layers"}
+        keys = {key for w in self.weights for axis in w.shape for key in axis.split("*") if not key.isdigit()}
+        return frozenset(keys | {"num_hidden_layers"})
 
     def tensors(self, config: Mapping[str, Any]) -> tuple[Tensor, ...]:
         """The checkpoint of a configuration, in file order.
@@ -188,14 +191,28 @@ def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    layers = range(config["num_hidden_layers"])
     there = [w for w in weights if not (w.unless and config.get(w.unless))]
-    return tuple(_tensor(w, n, config) for w in there for n in (layers if "{layer}" in w.name else layers[:1]))
+    return tuple(_tensor(w, name, config) for w in there for name in _expanded(w.name, config))
 
 
-def _tensor(weight: Weight, layer: int, config: Mapping[str, Any]) -> Tensor:
-    shape = tuple(math.prod(int(config[key]) for key in axis.split("*")) for axis in weight.shape)
+def _expanded(name: str, config: Mapping[str, Any]) -> list[str]:
+    """Every name that a row of the table stands for; of several braces the last one changes first."""
+    before, brace, rest = name.partition("{")
+    if not brace:
+        return [name]
+    inside, _, after = rest.partition("}")
+    layers, of_image = range(config["num_hidden_layers"]), config.get("global_attn_indexes", ())
+    chosen = {
+        "layer": layers,
+        "global_layer": [n for n in layers if n in of_image],
+        "window_layer": [n for n in layers if n not in of_image],
+    }
+    return [f"{before}{word}{end}" for word in chosen.get(inside, inside.split(",")) for end in _expanded(after, config)]
+
+
+def _tensor(weight: Weight, name: str, config: Mapping[str, Any]) -> Tensor:
+    shape = tuple(math.prod(int(config.get(key, key)) for key in axis.split("*")) for axis in weight.shape)
     std = weight.std if weight.gain is None else weight.gain / math.sqrt(drawn.fan_in(shape))
     if weight.residual:
         std /= math.sqrt(config["num_hidden_layers"])
-    return Tensor(name=weight.name.replace("{layer}", str(layer)), shape=shape, mean=weight.mean, std=std)
+    return Tensor(name=name, shape=shape, mean=weight.mean, std=std)

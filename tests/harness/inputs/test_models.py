@@ -8,13 +8,15 @@ EVERY = [(name, size) for name in models.names() for size in models.load(name).s
 
 
 def test_the_models_are_those_of_the_files():
-    assert models.names() == ["bert", "gemma", "llama", "mistral"]
+    assert models.names() == ["bert", "gemma", "llama", "mistral", "sam"]
     with pytest.raises(KeyError):
         models.load("no-such-model")
 
 
 def test_the_full_sizes_have_the_published_numbers_of_parameters():
     assert models.load("bert").sizes["full"].parameters == 109_483_778  # bert-base with a head over two classes
+    assert models.load("sam").sizes["base"].parameters == 93_735_728  # sam_vit_b, with its frequencies of positions
+    assert models.load("sam").sizes["full"].parameters == 641_090_864  # sam_vit_h, likewise
     assert models.load("mistral").sizes["full"].parameters == 7_241_732_096  # Mistral-7B-v0.1
     assert models.load("gemma").sizes["full"].parameters == 8_537_680_896  # gemma-7b, its head tied
     assert models.load("llama").sizes["full"].parameters == 8_030_261_248  # Llama-3.1-8B
@@ -28,9 +30,11 @@ def test_every_size_is_complete(name, size):
     assert set(found.batch_size) == {"Offline", "SingleStream"} | ({"Fit"} if model.fit else set())
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
-    assert set(found.inputs) == ({"prompt_length", "new_tokens"} if families.of(model).generates_tokens else {"sequence_length"})
+    family = families.of(model)
+    of_inputs = {"prompt_length", "new_tokens"} if family.generates_tokens else {"points"} if family.answers_masks else {"sequence_length"}
+    assert set(found.inputs) - {"quick_samples"} == of_inputs
     assert found.config["hidden_size"] % found.config["num_attention_heads"] == 0
-    assert 0 < sum(found.inputs.values()) <= found.config["max_position_embeddings"]
+    assert 0 < sum(found.inputs.values()) <= found.config.get("max_position_embeddings", 10)
 
 
 @pytest.mark.parametrize(("name", "size"), EVERY)
@@ -57,4 +61,14 @@ def test_residual_branches_shrink_with_depth():
 @pytest.mark.parametrize("name", models.names())
 def test_lower_precision_is_judged_less_strictly(name):
     limits = models.load(name).tolerance
-    assert limits["float32"]["logit_error"] < limits["tf32"]["logit_error"] < limits["bfloat16"]["logit_error"]
+    for error in [key for key in limits["float32"] if key.endswith("_error")]:
+        assert limits["float32"][error] < limits["tf32"][error] < limits["bfloat16"][error]
+
+
+def test_a_row_of_a_table_stands_for_window_and_global_layers_and_for_each_word_of_a_list():
+    tiny = {t.name: t.shape for t in models.load("sam").sizes["tiny"].tensors}
+    of_layers = {n: tiny[f"image_encoder.blocks.{n}.attn.rel_pos_h"] for n in range(4)}
+    assert of_layers == {0: (9, 16), 1: (15, 16), 2: (9, 16), 3: (15, 16)}
+    assert tiny["image_encoder.blocks.2.attn.qkv.weight"] == (3 * 64, 64)
+    attention = "mask_decoder.transformer.layers.1.self_attn"
+    assert {f"{attention}.{part}_proj.bias" for part in ("q", "k", "v", "out")} <= set(tiny)

@@ -1,0 +1,116 @@
+"""Segment Anything of KerasHub. The measured call is `predict_on_batch`: `predict` builds a data pipeline at each call (8 ms)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import keras_hub
+import numpy as np
+
+from sut import keras_sam
+from sut.contract import Batch, Evidence, Workload
+from sut.keras3 import runtime
+from sut.weight_maps import sam as weight_map
+
+
+class KerasSam:
+    """KerasHub's segmenter. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
+
+    def __init__(self, model: Any, workload: Workload):
+        self.model, self.workload = model, workload
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """See `keras_sam.prepare`."""
+        return keras_sam.prepare(inputs)
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> dict[str, np.ndarray]:
+        """→ `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4], already on the host."""
+        return self.model.predict_on_batch(batch)
+
+    def to_host(self, outputs: dict[str, np.ndarray]) -> Batch:
+        """See `keras_sam.to_host`."""
+        return keras_sam.to_host(outputs)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        runtime.synchronise(self.model)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
+
+
+def load(workload: Workload) -> KerasSam:
+    """The checkpoint's segmenter, every tensor under KerasHub's name."""
+    runtime.configure(workload)
+    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
+    keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
+    segmenter = build(workload.config["model"])
+    keras_sam.assign(workload.checkpoint, variables(segmenter))
+    # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
+    model = keras.Model(segmenter.input, segmenter.output)
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
+    runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
+    return KerasSam(model, workload)
+
+
+@contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """Within it, initial values are zeros: every variable is assigned after, and JAX compiles a program for each shape that it draws."""
+    kinds = (keras.initializers.VarianceScaling, keras.initializers.RandomUniform, keras.initializers.RandomNormal)
+    own = [kind.__call__ for kind in kinds]
+    for kind in kinds:
+        kind.__call__ = lambda self, shape, dtype=None, **_: keras.ops.convert_to_tensor(np.zeros(shape, np.float32), dtype)
+    try:
+        yield
+    finally:
+        for kind, call in zip(kinds, own, strict=True):
+            kind.__call__ = call
+
+
+@_nothing_drawn()
+def build(config: Any) -> Any:
+    """KerasHub's segmenter of a configuration, without a preprocessor. Its variables are zeros."""
+    grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
+    encoder = keras_hub.models.ViTDetBackbone(
+        hidden_size=config["hidden_size"],
+        num_layers=config["num_hidden_layers"],
+        intermediate_dim=config["mlp_dim"],
+        num_heads=config["num_attention_heads"],
+        global_attention_layer_indices=config["global_attn_indexes"],
+        image_shape=(side, side, 3),
+        patch_size=config["patch_size"],
+        num_output_channels=channels,
+        window_size=config["window_size"],
+    )
+    prompts = keras_hub.layers.SAMPromptEncoder(
+        hidden_size=channels,
+        image_embedding_size=(grid, grid),
+        input_image_size=(side, side),
+        mask_in_channels=config["mask_input_channels"],
+    )
+    decoder = keras_hub.layers.SAMMaskDecoder(
+        num_layers=2,
+        hidden_size=channels,
+        intermediate_dim=config["decoder_mlp_dim"],
+        num_heads=config["decoder_attention_heads"],
+        embedding_dim=channels,
+        num_multimask_outputs=config["mask_tokens"] - 1,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config["iou_hidden_dim"],
+    )
+    backbone = keras_hub.models.SAMBackbone(image_encoder=encoder, prompt_encoder=prompts, mask_decoder=decoder)
+    return keras_hub.models.SAMImageSegmenter(backbone=backbone)
+
+
+def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
+    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a checkpoint."""
+    backbone = segmenter.backbone
+    encoder = backbone.image_encoder
+    roots = {"encoder": encoder.layers, "neck": encoder.neck, "prompts": backbone.prompt_encoder, "decoder": backbone.mask_decoder}
+    return keras_sam.variables(roots, weight_map.keras_hub(encoder.num_layers))

@@ -1,0 +1,142 @@
+"""Segment Anything by Meta's own library. The measured call is the `__call__` of a module around its three parts."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from sut import weights_files
+from sut.contract import Batch, Evidence, Workload
+from sut.native_torch import compiled, execution
+
+
+class Segmenter(torch.nn.Module):
+    """Meta's `Sam` as its own forward uses it, up to the masks of low resolution: it would enlarge them next, which Keras' model does not.
+
+    The images are encoded as one batch. Meta's mask decoder takes one image at a time.
+    """
+
+    def __init__(self, sam: Any):
+        super().__init__()
+        self.sam = sam
+
+    def forward(
+        self, images: torch.Tensor, points: torch.Tensor, labels: torch.Tensor, boxes: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """images [batch, 3, side, side], points [batch, points, 2], labels [batch, points], boxes [batch, 1, 4] or None → (mask logits
+        [batch, 3, side / 4, side / 4], scores [batch, 3])."""
+        sam = self.sam
+        dtype = sam.image_encoder.pos_embed.dtype
+        encoded = sam.image_encoder(sam.preprocess(images).to(dtype))
+        dense_positions = sam.prompt_encoder.get_dense_pe().to(dtype)
+        answers = []
+        for row in range(len(images)):
+            one = slice(row, row + 1)
+            sparse, dense = sam.prompt_encoder(
+                points=(points[one], labels[one]) if points.shape[1] else None, boxes=None if boxes is None else boxes[row], masks=None
+            )
+            answers.append(sam.mask_decoder(encoded[one], dense_positions, sparse.to(dtype), dense, multimask_output=True))
+        masks, scores = zip(*answers, strict=True)
+        return torch.cat(masks), torch.cat(scores)
+
+
+class TorchSam:
+    """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
+
+    streams_tokens = False
+
+    def __init__(self, model: Segmenter, workload: Workload):
+        self.model, self.workload = model, workload
+        self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Channels first, as Meta's encoder takes them, and a box as four numbers."""
+        prepared = {"images": inputs["image"].transpose(0, 3, 1, 2), "points": inputs["points"], "labels": inputs["labels"]}
+        return {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)} if "boxes" in inputs else prepared
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
+        """→ (mask logits, scores), see `Segmenter.forward`, float32, on their way to the host."""
+        arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
+        with torch.no_grad():
+            logits, scores = self.model(**arrays)
+        return execution.OnItsWay(logits.float()), execution.OnItsWay(scores.float())
+
+    def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
+        """The masks as bits, every seventh of their logits in either direction, and the scores, once they have arrived."""
+        logits, scores = (output.wait().contiguous().numpy() for output in outputs)
+        return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        execution.synchronise(self.workload)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `execution.evidence`."""
+        return execution.evidence(self.model, self.workload, "Sam: image_encoder, prompt_encoder, mask_decoder", call)
+
+
+def load(workload: Workload) -> TorchSam:
+    """The checkpoint's model, in the workload's precision and execution."""
+    execution.configure(workload)
+    sam = build(workload.config["model"])
+    sam.load_state_dict(load_file(workload.checkpoint / weights_files.SINGLE))
+    if workload.precision == "bfloat16":
+        for parameter in sam.parameters():  # its buffers, the pixels' mean and the frequencies of positions, stay in float32
+            parameter.data = parameter.data.to(torch.bfloat16)
+    model = Segmenter(sam).to(workload.device).eval()
+    if workload.execution == "compile":
+        # The prompt encoder indexes with masks of labels, whose counts no graph knows before it runs.
+        torch._dynamo.config.capture_dynamic_output_shape_ops = True
+        compiled.compile_forward(model)
+    return TorchSam(model, workload)
+
+
+def build(config: Any) -> Any:
+    """Meta's `Sam` of a configuration, as `segment_anything.build_sam` makes it of the published ones."""
+    library = modeling()
+    grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
+    encoder = library.ImageEncoderViT(
+        depth=config["num_hidden_layers"],
+        embed_dim=config["hidden_size"],
+        img_size=side,
+        mlp_ratio=config["mlp_dim"] / config["hidden_size"],
+        norm_layer=partial(torch.nn.LayerNorm, eps=1e-6),
+        num_heads=config["num_attention_heads"],
+        patch_size=config["patch_size"],
+        qkv_bias=True,
+        use_rel_pos=True,
+        global_attn_indexes=config["global_attn_indexes"],
+        window_size=config["window_size"],
+        out_chans=channels,
+    )
+    prompts = library.PromptEncoder(
+        embed_dim=channels, image_embedding_size=(grid, grid), input_image_size=(side, side), mask_in_chans=config["mask_input_channels"]
+    )
+    decoder = library.MaskDecoder(
+        num_multimask_outputs=config["mask_tokens"] - 1,
+        transformer=library.TwoWayTransformer(
+            depth=2, embedding_dim=channels, mlp_dim=config["decoder_mlp_dim"], num_heads=config["decoder_attention_heads"]
+        ),
+        transformer_dim=channels,
+        iou_head_depth=3,
+        iou_head_hidden_dim=config["iou_hidden_dim"],
+    )
+    # Its own mean and deviation of pixels from 0 to 255, for pixels from 0 to 1.
+    return library.Sam(encoder, prompts, decoder, pixel_mean=[0.485, 0.456, 0.406], pixel_std=[0.229, 0.224, 0.225])
+
+
+def modeling() -> ModuleType:
+    """`segment_anything.modeling`. The package's own `__init__` imports torchvision, for tools that are not used here: it is not run."""
+    spec = importlib.util.find_spec("segment_anything")
+    assert spec is not None
+    sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(spec))
+    return importlib.import_module("segment_anything.modeling")

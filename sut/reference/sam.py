@@ -1,0 +1,107 @@
+"""The reference of Segment Anything. Its methods are those of `sut.contract.Inference`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from sut.contract import Batch, Evidence, Workload
+
+# An empty package in the place of Meta's own, which imports torchvision for tools that are not used here.
+_spec = importlib.util.find_spec("segment_anything")
+assert _spec is not None
+sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(_spec))
+
+from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncoder, Sam, TwoWayTransformer  # noqa: E402
+
+
+class Reference:
+    """Meta's `Sam` and its own forward, image by image."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload):
+        self.device = workload.device
+        self.model = _sam(workload.config["model"])
+        self.model.load_state_dict(load_file(workload.checkpoint / "model.safetensors"))
+        self.model.to(self.device).eval()
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> list[Any]:
+        """→ what `Sam.forward` answers to each image."""
+        arrays = {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
+        answers = []
+        for row, image in enumerate(arrays["image"]):
+            record = {"image": 255 * image.permute(2, 0, 1), "original_size": tuple(image.shape[:2])}
+            if arrays["points"].shape[1]:
+                record |= {"point_coords": arrays["points"][row : row + 1], "point_labels": arrays["labels"][row : row + 1]}
+            if "boxes" in arrays:
+                record["boxes"] = arrays["boxes"][row].reshape(1, 4)
+            answers += self.model([record], multimask_output=True)
+        return answers
+
+    def to_host(self, outputs: list[Any]) -> Batch:
+        """The masks that Meta's library makes of the logits of low resolution; of these every seventh, and the scores."""
+        logits = torch.cat([answer["low_res_logits"] for answer in outputs]).cpu().numpy()
+        scores = torch.cat([answer["iou_predictions"] for answer in outputs]).cpu().numpy()
+        return {"mask": logits > self.model.mask_threshold, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": scores}
+
+    def synchronise(self) -> None:
+        """Nothing: no time is taken."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """The dtype of the weights; a reference is not measured."""
+        call()
+        precision = str(self.model.image_encoder.pos_embed.dtype).removeprefix("torch.")
+        return Evidence(graphs=0, graph_breaks=None, precision=precision, detail={"call": "Sam", "torch": torch.__version__})
+
+
+def _sam(config: Any) -> Sam:
+    """As `segment_anything.build_sam` makes it, with the sizes of the configuration."""
+    channels, side = config["output_channels"], config["image_size"]
+    grid = (side // config["patch_size"],) * 2
+    return Sam(
+        image_encoder=ImageEncoderViT(
+            depth=config["num_hidden_layers"],
+            embed_dim=config["hidden_size"],
+            img_size=side,
+            mlp_ratio=config["mlp_dim"] / config["hidden_size"],
+            norm_layer=partial(torch.nn.LayerNorm, eps=1e-6),
+            num_heads=config["num_attention_heads"],
+            patch_size=config["patch_size"],
+            qkv_bias=True,
+            use_rel_pos=True,
+            global_attn_indexes=config["global_attn_indexes"],
+            window_size=config["window_size"],
+            out_chans=channels,
+        ),
+        prompt_encoder=PromptEncoder(
+            embed_dim=channels, image_embedding_size=grid, input_image_size=(side, side), mask_in_chans=config["mask_input_channels"]
+        ),
+        mask_decoder=MaskDecoder(
+            num_multimask_outputs=config["mask_tokens"] - 1,
+            transformer=TwoWayTransformer(
+                depth=2, embedding_dim=channels, mlp_dim=config["decoder_mlp_dim"], num_heads=config["decoder_attention_heads"]
+            ),
+            transformer_dim=channels,
+            iou_head_depth=3,
+            iou_head_hidden_dim=config["iou_hidden_dim"],
+        ),
+        pixel_mean=[123.675, 116.28, 103.53],
+        pixel_std=[58.395, 57.12, 57.375],
+    )
+
+
+def load(workload: Workload) -> Reference:
+    """The checkpoint's segmenter."""
+    return Reference(workload)

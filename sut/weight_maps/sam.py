@@ -1,0 +1,85 @@
+"""Segment Anything: the names of Meta's checkpoint beside the attributes of KerasHub's `SAMImageSegmenter` and KerasCV's model.
+
+A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its scale; its `bias` follows. Any other is
+a variable of the same shape. On the right a number is a place in a list, and each path begins
+with one of four names: `encoder`, the image encoder's layers in their order; `neck`, `prompts` and `decoder`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_BLOCK = {
+    "norm1.*": "layer_norm1",
+    "norm2.*": "layer_norm2",
+    "attn.qkv.*": "attention.qkv",
+    "attn.proj.*": "attention.projection",
+    "attn.rel_pos_h": "attention.add_decomposed_relative_pe.rel_pos_h",
+    "attn.rel_pos_w": "attention.add_decomposed_relative_pe.rel_pos_w",
+    "mlp.lin1.*": "mlp_block.dense_net.layers.0",
+    "mlp.lin2.*": "mlp_block.dense_net.layers.2",
+}
+_PROMPTS = {
+    "pe_layer.positional_encoding_gaussian_matrix": "positional_embedding_layer.positional_encoding_gaussian_matrix",
+    "point_embeddings.0.weight": "background_point_embed.embeddings",
+    "point_embeddings.1.weight": "foreground_point_embed.embeddings",
+    "point_embeddings.2.weight": "top_left_corner_embed.embeddings",
+    "point_embeddings.3.weight": "bottom_right_corner_embed.embeddings",
+    "not_a_point_embed.weight": "not_a_point_embed.embeddings",
+    "no_mask_embed.weight": "no_mask_embed.embeddings",
+    **{f"mask_downscaling.{n}.*": f"mask_downscaler.layers.{n}" for n in (0, 1, 3, 4, 6)},
+}
+_ATTENTION = {f"{part}_proj.*": f"{name}_proj" for part, name in (("q", "query"), ("k", "key"), ("v", "value"), ("out", "out"))}
+_TWO_WAY = {
+    **{f"self_attn.{name}": f"self_attention.{other}" for name, other in _ATTENTION.items()},
+    **{f"cross_attn_token_to_image.{name}": f"cross_attention_token_to_image.{other}" for name, other in _ATTENTION.items()},
+    **{f"cross_attn_image_to_token.{name}": f"cross_attention_image_to_token.{other}" for name, other in _ATTENTION.items()},
+    **{f"norm{n}.*": f"layer_norm{n}" for n in (1, 2, 3, 4)},
+    "mlp.lin1.*": "mlp_block.mlp_block.layers.0",
+    "mlp.lin2.*": "mlp_block.mlp_block.layers.2",
+}
+_DECODER = {
+    **{f"transformer.layers.{n}.{name}": f"transformer.layers.{n}.{other}" for n in (0, 1) for name, other in _TWO_WAY.items()},
+    **{f"transformer.final_attn_token_to_image.{a}": f"transformer.final_attention_token_to_image.{b}" for a, b in _ATTENTION.items()},
+    "transformer.norm_final_attn.*": "transformer.final_layer_norm",
+    "iou_token.weight": "iou_token.embeddings",
+    "mask_tokens.weight": "mask_tokens.embeddings",
+    **{f"output_upscaling.{n}.*": f"output_upscaling.layers.{n}" for n in (0, 1, 3)},
+    **{
+        f"output_hypernetworks_mlps.{mask}.layers.{n}.*": f"output_hypernetworks_mlps.{mask}.mlp_block.layers.{2 * n}"
+        for mask in range(4)
+        for n in range(3)
+    },
+    **{f"iou_prediction_head.layers.{n}.*": f"iou_prediction_head.mlp_block.layers.{2 * n}" for n in range(3)},
+}
+_RENAMED = {"add_decomposed_relative_pe": "add_decomposed_reative_pe", ".mlp_block.layers": ".dense_net.layers"}
+_BEFORE = 3  # layers of KerasHub's image encoder before its blocks: the input and the two that embed patches and their places
+
+
+def keras_hub(layers: int) -> dict[str, str]:
+    """Meta's name → KerasHub's attribute, for an image encoder of so many layers."""
+    return {
+        "image_encoder.patch_embed.proj.*": f"encoder.{_BEFORE - 2}.projection",
+        "image_encoder.pos_embed": f"encoder.{_BEFORE - 1}.pos_embed",
+        **{
+            f"image_encoder.blocks.{layer}.{name}": f"encoder.{_BEFORE + layer}.{other}"
+            for layer in range(layers)
+            for name, other in _BLOCK.items()
+        },
+        **{f"image_encoder.neck.{n}.*": f"neck.layers.{n}" for n in range(4)},
+        **{f"prompt_encoder.{name}": f"prompts.{other}" for name, other in _PROMPTS.items()},
+        **{f"mask_decoder.{name}": f"decoder.{other}" for name, other in _DECODER.items()},
+    }
+
+
+def keras_cv(layers: int) -> dict[str, str]:
+    """Meta's name → KerasCV's attribute. KerasHub's classes were made from KerasCV's, and few attributes got other names."""
+    table = keras_hub(layers)
+    for of_keras_hub, of_keras_cv in _RENAMED.items():
+        table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
+    return table
+
+
+def to_keras(weight: np.ndarray) -> np.ndarray:
+    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height, width] → [height, width, in, out]."""
+    return weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T

@@ -1,0 +1,171 @@
+"""A user's pictures: what they hold, the prompts beside them, and which are refused by name."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from harness.errors import UsageError
+from harness.inputs import dataset, families, models, pictures
+
+SIDE = 32
+RED, GREEN = (200, 20, 10), (10, 180, 30)
+
+
+def halves(width=40, height=20, mode="RGB"):
+    """Red on the left, green on the right."""
+    picture = Image.new("RGB", (width, height), RED)
+    picture.paste(GREEN, (width // 2, 0, width, height))
+    return picture.convert(mode)
+
+
+def read(folder):
+    arrays, notes = pictures.read(folder, SIDE)
+    return arrays["image"], arrays, notes
+
+
+def near(pixel, colour, within=2):
+    return np.abs(pixel * 255 - np.array(colour)).max() <= within
+
+
+def test_the_longer_side_is_resized_and_the_rest_is_the_mean_colour(tmp_path):
+    halves().save(tmp_path / "a.png")
+    (image,), arrays, (note,) = read(tmp_path)
+    assert image.dtype == np.float32 and image.shape == (SIDE, SIDE, 3)
+    assert near(image[8, 4], RED) and near(image[8, 28], GREEN)
+    assert (image[16:] == np.float32(pictures.MEAN)).all() and not (image[15] == np.float32(pictures.MEAN)).any()
+    assert arrays["points"].tolist() == [[[16, 8], [0, 0]]] and arrays["labels"].tolist() == [[1, 0]]
+    assert "1 pictures, each with 2 points" in note
+
+
+def test_a_picture_is_turned_as_its_camera_says(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright: the first row of the file is the right side of the picture
+    halves().save(tmp_path / "a.jpg", quality=95, exif=exif)
+    (image,), _, _ = read(tmp_path)
+    assert near(image[4, 8], RED, 8) and near(image[28, 8], GREEN, 8)
+    assert (image[:, 17:] == np.float32(pictures.MEAN)).all()
+
+
+def test_grey_sixteen_bits_and_transparency_become_eight_bits_of_three_colours(tmp_path):
+    halves(mode="L").save(tmp_path / "grey.png")
+    Image.fromarray(np.full((SIDE, SIDE), 257 * 100, np.uint16)).save(tmp_path / "sixteen.png")
+    Image.new("RGBA", (SIDE, SIDE), (0, 0, 0, 0)).save(tmp_path / "transparent.png")
+    palette = halves().quantize(2)
+    palette.save(tmp_path / "palette.png", transparency=palette.getpixel((0, 0)))
+    halves(mode="CMYK").save(tmp_path / "print.jpg", quality=95)
+    names = [path.name for path in pictures.files(tmp_path)]
+    images = dict(zip(names, read(tmp_path)[0], strict=True))
+    assert len(set(images["grey.png"][8, 4].tolist())) == 1
+    assert near(images["sixteen.png"][5, 5], (100, 100, 100))
+    assert near(images["transparent.png"][5, 5], (255, 255, 255))
+    assert near(images["palette.png"][8, 4], (255, 255, 255)) and near(images["palette.png"][8, 28], GREEN)
+    assert near(images["print.jpg"][8, 4], RED, 8)
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def says(width, height):
+    """A PNG file whose header alone names these dimensions."""
+
+    def damage(path):
+        head = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + head + struct.pack(">I", zlib.crc32(head)) + path.read_bytes()[33:])
+
+    return damage
+
+
+def gif(path):
+    halves().save(path.with_suffix(".gif"))
+    path.with_suffix(".gif").rename(path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda path: path.write_bytes(b""), "no whole JPEG or PNG file"),
+        (lambda path: path.write_text("no picture"), "no whole JPEG or PNG file"),
+        (cut, "no whole JPEG or PNG file"),
+        (gif, "no whole JPEG or PNG file"),
+        (says(12_000, 12_000), "12000 x 12000 pixels"),
+        (says(200_000, 200_000), "unpacks to far more pixels than 100 million"),
+    ],
+)
+def test_what_is_no_picture_or_unpacks_to_a_huge_one_is_refused_by_name(tmp_path, damage, words):
+    halves(200, 200).save(tmp_path / "a.png")
+    halves(200, 200).save(tmp_path / "b.png")
+    damage(tmp_path / "b.png")
+    with pytest.raises(UsageError, match=f"b.png: .*({words})"):
+        read(tmp_path)
+
+
+def test_points_and_boxes_are_read_and_scaled_with_the_picture(tmp_path):
+    halves(64, 32).save(tmp_path / "a.png")
+    (tmp_path / "notes.txt").write_text("not read")
+    (tmp_path / pictures.PROMPTS).write_text(json.dumps({"a.png": {"points": [[10, 20]], "labels": [0], "box": [2, 4, 60, 30]}}))
+    _, arrays, (note, other) = read(tmp_path)
+    assert arrays["points"].tolist() == [[[5, 10]]] and arrays["labels"].tolist() == [[0]]
+    assert arrays["boxes"].tolist() == [[[[1, 2], [30, 15]]]]
+    assert "1 points and a box of prompts.json" in note and other.endswith("not read: notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("{", "not JSON"),
+        ([], "not an object"),
+        ({}, "no prompt for a.png"),
+        ({"a.png": {"points": [[1, 1]]}, "c.png": {}}, "c.png is no picture"),
+        ({"a.png": {"point": [1, 1]}}, "is not such as"),
+        ({"a.png": {"points": [[1, 1]], "labels": [2]}}, "`labels` holds"),
+        ({"a.png": {"points": [1, 1]}}, "`points` is a list"),
+        ({"a.png": {"points": [[1, float("nan")]]}}, "`points` is a list"),
+        ({"a.png": {"box": [5, 5, 2, 9]}}, "`box` is"),
+        ({"a.png": {"points": [[500, 1]]}}, r"\(500, 1\) is outside of its 64 x 32 pixels"),
+    ],
+)
+def test_a_prompt_that_is_none_is_named(tmp_path, document, words):
+    halves(64, 32).save(tmp_path / "a.png")
+    (tmp_path / pictures.PROMPTS).write_text(document if isinstance(document, str) else json.dumps(document))
+    with pytest.raises(UsageError, match=f"{pictures.PROMPTS}: .*{words}"):
+        read(tmp_path)
+
+
+def test_pictures_with_other_counts_of_points_are_refused(tmp_path):
+    for name in ("a.png", "b.png"):
+        halves().save(tmp_path / name)
+    prompts = {"a.png": {"points": [[1, 1]]}, "b.png": {"points": [[1, 1], [2, 2]]}}
+    (tmp_path / pictures.PROMPTS).write_text(json.dumps(prompts))
+    with pytest.raises(UsageError, match="a.png has 1 points and no box and b.png has 2 points and no box"):
+        read(tmp_path)
+
+
+def test_a_folder_without_pictures_and_a_file_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="no picture is in it"):
+        pictures.files(tmp_path)
+    (tmp_path / "a.png").write_bytes(b"")
+    with pytest.raises(UsageError, match="is a file; give a folder"):
+        pictures.files(tmp_path / "a.png")
+
+
+def test_the_warm_up_shows_as_many_points_and_boxes_as_the_pictures_have(tmp_path):
+    sam = models.load("sam")
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in ("a.png", "b.png"):
+        halves().save(folder / name)
+    prompts = {name: {"points": [[1, 1], [2, 2], [3, 3]], "box": [0, 0, 9, 9]} for name in ("a.png", "b.png")}
+    (folder / pictures.PROMPTS).write_text(json.dumps(prompts))
+    found = dataset.prepare(sam, sam.sizes["tiny"], 64, folder, tmp_path / "cache")
+    assert found.count == 2 == families.dataset_of(sam).count(folder)
+    with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
+        assert {k: v.shape[1:] for k, v in inputs.items()} == {k: v.shape[1:] for k, v in twin.items()}
+        assert {k: v.dtype for k, v in inputs.items()} == {k: v.dtype for k, v in twin.items()}
+        assert len(twin["image"]) == 3 and twin["boxes"].shape[1:] == (1, 2, 2)

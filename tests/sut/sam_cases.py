@@ -1,0 +1,148 @@
+"""Runs in a SUT's environment: the answers of Segment Anything, whole and with one thing broken at a time, one .npz for each case.
+
+`python -m tests.sut.sam_cases SPEC.json`: the specification of benchmarks.answers, with "cases" and "folder". It writes seen.json too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import answers
+
+Arrays = dict[str, np.ndarray]
+KERAS = "a layer of Keras zeroed"
+
+
+def main(specification: Path) -> None:
+    spec = json.loads(specification.read_text())
+    folder = Path(spec["folder"])
+    with np.load(spec["inputs"]) as f:
+        inputs = dict(f)
+    whole = answers.load(spec)
+    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(whole, inputs)))
+    for case in spec["cases"]:
+        sut = answers.load(spec) if case in MODELS and case != KERAS else whole  # Keras' would compile anew
+        MODELS.get(case, lambda model: None)(sut.model)
+        made = answer(sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
+        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+
+
+def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
+    parts = []
+    for start in range(0, len(inputs["image"]), batch):
+        parts.append(sut.to_host(sut.predict(sut.prepare({k: v[start : start + batch] for k, v in inputs.items()}))))
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def seen(sut: Any, inputs: Arrays) -> dict[str, Any]:
+    """Which tensors there are, and for native torch what Dynamo makes of the model."""
+    if "keras" in sys.modules:
+        sam = importlib.import_module(type(sut).__module__)
+        segmenter = sam.build(sut.workload.config["model"])
+        named = list(sam.variables(segmenter))
+        assert {id(v) for _, v, _ in named} == {id(v) for v in segmenter.weights}
+        return {"names": [name for name, _, _ in named]}
+    import torch
+
+    from sut.native_torch import sam
+
+    with torch.device("meta"):
+        shapes = {k: list(v.shape) for k, v in sam.build(sut.workload.config["model"]).state_dict().items()}
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    plain = answer(sut, {k: v[:2] for k, v in inputs.items()}, 2)
+    own = sut.model.forward
+    sut.model.forward = torch.compile(own, backend="eager", dynamic=False, fullgraph=True)
+    differences = []
+    for labels in (inputs["labels"], 1 - inputs["labels"]):  # of which the prompt encoder's graph must hold all
+        traced = answer(sut, {k: v[:2] for k, v in {**inputs, "labels": labels}.items()}, 2)
+        differences.append(float(np.abs(traced["logits"] - plain["logits"]).max()))
+    sut.model.forward = own
+    counters = torch._dynamo.utils.counters
+    return {"shapes": shapes, "graphs": counters["stats"]["unique_graphs"], "breaks": len(counters["graph_break"]), "same": differences}
+
+
+def zeroed_patch(inputs: Arrays) -> Arrays:
+    image = inputs["image"].copy()
+    image[:, 16:32, 16:32] = 0
+    return {**inputs, "image": image}
+
+
+INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+    "images permuted": lambda inputs: {**inputs, "image": np.roll(inputs["image"], 1, axis=0)},
+    "colours reversed": lambda inputs: {**inputs, "image": np.ascontiguousarray(inputs["image"][..., ::-1])},
+    "a patch zeroed": zeroed_patch,
+    "points ignored": lambda inputs: {**inputs, "points": np.zeros_like(inputs["points"])},
+    "points moved by a pixel": lambda inputs: {**inputs, "points": inputs["points"] + 1},
+    "labels ignored": lambda inputs: {**inputs, "labels": np.ones_like(inputs["labels"])},
+}
+
+
+def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
+    """Each parameter whose name holds one of the words becomes what `change` makes of it."""
+
+    def changed(model: Any) -> None:
+        hit = [p for name, p in model.named_parameters() if any(word in name for word in words)]
+        assert hit
+        for parameter in hit:
+            parameter.data = change(parameter.data)
+
+    return changed
+
+
+def zeros(values: Any) -> Any:
+    return values * 0
+
+
+def swapped(values: Any) -> Any:
+    rows = list(range(len(values)))
+    rows[3], rows[20] = rows[20], rows[3]
+    return values[rows]
+
+
+def tanh_gelu(model: Any) -> None:
+    import torch
+
+    torch.nn.GELU.forward = lambda self, x: torch.nn.functional.gelu(x, approximate="tanh")
+
+
+def epsilon(kind: str, value: float) -> Callable[[Any], None]:
+    def changed(model: Any) -> None:
+        hit = [module for module in model.modules() if type(module).__name__ == kind]
+        assert hit
+        for module in hit:
+            module.eps = value
+
+    return changed
+
+
+def keras_layer_zeroed(model: Any) -> None:
+    """What a layer of the image encoder adds to the residual: nothing."""
+    layer = next(layer for layer in model._flatten_layers() if type(layer).__name__ == "WindowedTransformerEncoder")
+    for variable in (*layer.attention.projection.weights, *layer.mlp_block.dense_net.layers[2].weights):
+        variable.assign(np.zeros(variable.shape, np.float32))
+
+
+MODELS: dict[str, Callable[[Any], None]] = {
+    "a layer zeroed": tensors(zeros, "blocks.2.attn.proj", "blocks.2.mlp.lin2"),
+    "relative positions of one layer zeroed": tensors(zeros, "blocks.2.attn.rel_pos_h"),
+    "absolute positions zeroed": tensors(zeros, "pos_embed"),
+    "the point that is none zeroed": tensors(zeros, "not_a_point_embed"),
+    "two rows of one tensor swapped": tensors(swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"),
+    "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
+    "epsilon of layer norms 1e-5": epsilon("LayerNorm", 1e-5),
+    "epsilon of layer norms 1e-6": epsilon("LayerNorm", 1e-6),
+    "epsilon of the decoder's norms 1e-5": epsilon("LayerNorm2d", 1e-5),
+    KERAS: keras_layer_zeroed,
+    "tanh GELU for the exact one": tanh_gelu,  # the last one: it stays for the process
+}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

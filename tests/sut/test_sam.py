@@ -1,0 +1,106 @@
+"""Segment Anything: a SUT that is intact passes its accuracy test, a broken one fails it; every tensor has one place in each library."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.disagreement import MeasuredSize
+from compliance.scoring.accuracy import Accuracy
+from harness.inputs import limits, models
+from sut.registry import REFERENCE
+from sut.weight_maps import sam as weight_map
+from tests.conftest import CACHE
+from tests.sut import sam_cases
+
+SAM = models.load("sam")
+TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
+KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
+CASES = {
+    "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
+    **dict.fromkeys(KERAS, ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS]),
+}
+
+
+@pytest.fixture(scope="session")
+def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
+    """SUT → (its cell, the folder with the answers of every case): one process for each."""
+    folder = tmp_path_factory.mktemp("sam")
+    cell = MeasuredSize(SAM, TINY, "cpu", folder, CACHE)
+    done: set[str] = set()
+
+    def answer(sut: str) -> tuple[MeasuredSize, Path]:
+        if not done:
+            cell.answer(REFERENCE, "float32")
+        if sut not in done:
+            done.add(sut)
+            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *CASES[sut]], folder=str(folder))
+        return cell, folder
+
+    return answer
+
+
+@pytest.fixture(scope="session")
+def scored(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str, str, str], Accuracy]:
+    def score(sut: str, case: str, precision: str = "float32") -> Accuracy:
+        cell, folder = answered(sut)
+        return cell.score(folder / f"{sut} {case}.npz", limits.limits(SAM, cell.size, precision, "cuda" if precision == "tf32" else "cpu"))
+
+    return score
+
+
+@pytest.fixture(scope="session")
+def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str], Any]:
+    return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
+
+
+@pytest.mark.parametrize("sut", CASES)
+def test_an_intact_sut_agrees_to_rounding(scored, sut):
+    found = scored(sut, "intact")
+    assert found.passed
+    assert max(found.detail["logits_error"], found.detail["score_error"]) < 2e-5
+    assert found.detail["mask_smallest_iou"] > 0.99
+
+
+@pytest.mark.parametrize(("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases])
+def test_a_broken_sut_fails(scored, sut, case):
+    found = scored(sut, case)
+    assert not found.passed
+    assert found.value > 10
+
+
+@pytest.mark.parametrize("case", ["images permuted", "points ignored", "labels ignored", "a patch zeroed", "a layer zeroed"])
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_a_large_mistake_fails_in_low_precision_too(scored, case, precision):
+    assert not scored("native-torch-eager", case, precision).passed
+
+
+def test_the_table_of_weights_is_metas_own_state_dict(seen):
+    assert seen("native-torch-eager")["shapes"] == {t.name: list(t.shape) for t in TINY.tensors}
+
+
+@pytest.mark.parametrize("sut", KERAS)
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
+    assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
+
+
+@pytest.mark.parametrize("library", [weight_map.keras_hub, weight_map.keras_cv])
+@pytest.mark.parametrize("size", SAM.sizes)
+def test_the_map_of_names_uses_every_tensor_once(size, library):
+    names = [t.name for t in SAM.sizes[size].tensors]
+    table = library(SAM.sizes[size].config["num_hidden_layers"])
+    hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
+    assert sorted(hit) == sorted(names)
+    assert len(set(table.values())) == len(table)
+
+
+def test_the_whole_model_is_one_graph_whatever_the_labels_are(seen):
+    found = seen("native-torch-eager")
+    assert (found["graphs"], found["breaks"]) == (1, 0)
+    same, other = found["same"]
+    assert same < 1e-4 < other
