@@ -195,6 +195,8 @@ def _steps(training: Training) -> Iterator[Fault]:
         marks = [steps.began_ns, steps.started_ns, *steps.marks_ns, steps.closed_ns, steps.returned_ns]
         if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)
+        if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
+            yield Fault(f"the {test} test stood in a queue for longer than it took", file=where)
         if steps.input_ns > steps.returned_ns - steps.began_ns:
             yield Fault(f"the {test} test waited longer for input than it took", file=where)
         test_ns = _within(training.outcomes[test], "test_ns")
@@ -214,7 +216,8 @@ def _window(training: Training) -> Iterator[Fault]:
     if steps is None:
         yield Fault("the performance test left no steps that can be read")
         return
-    took_s, most_s = (steps.returned_ns - steps.closed_ns) / 1e9, tail["window_fraction"] * steps.window_ns / 1e9 + tail["seconds"]
+    took_s = (steps.returned_ns - steps.closed_ns - steps.queued_ns) / 1e9
+    most_s = tail["window_fraction"] * steps.window_ns / 1e9 + tail["seconds"]
     if took_s > most_s:
         text = f"the framework's loop and its device went on for {took_s:.3g} s after the last step was said to be done; {most_s:.3g} s may"
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")

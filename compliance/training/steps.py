@@ -27,6 +27,7 @@ class Steps:
         started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step after the first.
         returned_ns: when its loop had returned and the device was done.
+        queued_ns: how long, from the end of the window until then, other programs had the processors it was ready for.
         input_ns: what the framework waited for batches.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
     """
@@ -38,6 +39,7 @@ class Steps:
     marks_ns: tuple[int, ...]
     closed_ns: int
     returned_ns: int
+    queued_ns: int
     input_ns: int
     losses: tuple[float, ...]
 

@@ -10,6 +10,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     timer.began_ns = _clock()
     sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
     sut.synchronise()
-    returned_ns = _clock()
+    returned_ns, queued_ns = _clock(), _queued_ns() - timer.queued_ns
     if timer.steps != len(batches):
         raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
-    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns))
+    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns, queued_ns))
     if job.test == REFERENCE:
         with (job.log_dir / "reference.npz").open("wb") as f:
             np.savez(f, allow_pickle=False, loss=np.array(timer.losses))
@@ -65,6 +66,7 @@ class Timer:
         started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step after the first; its device may be behind.
         input_ns: what the framework waited for batches.
+        queued_ns: see `_queued_ns`, when the window closed.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
     """
 
@@ -77,6 +79,7 @@ class Timer:
     started_ns: int = 0
     closed_ns: int = 0
     input_ns: int = 0
+    queued_ns: int = 0
     monotonic_ns: int = 0
     marks_ns: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
@@ -101,7 +104,7 @@ class Timer:
             self.losses.append(loss())
         if self.steps == self.expected:
             self.synchronise()
-            self.closed_ns = _clock()
+            self.closed_ns, self.queued_ns = _clock(), _queued_ns()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
     def _start(self, loss: Callable[[], float]) -> None:
@@ -122,8 +125,13 @@ class Timer:
             "disturbance": dataclasses.asdict(disturbances),
         }
 
-    def as_json(self, trainable: int, returned_ns: int) -> dict[str, Any]:
-        """What steps.json holds. `returned_ns`: when the framework's loop had returned and its device was done."""
+    def as_json(self, trainable: int, returned_ns: int, queued_ns: int) -> dict[str, Any]:
+        """What steps.json holds.
+
+        Args:
+            returned_ns: when the framework's loop had returned and its device was done.
+            queued_ns: how long it had no processor since the window closed.
+        """
         return {
             "schema": "steps-1",
             "batch_size": self.job.workload.batch_size,
@@ -133,9 +141,18 @@ class Timer:
             "marks_ns": self.marks_ns,
             "closed_ns": self.closed_ns,
             "returned_ns": returned_ns,
+            "queued_ns": queued_ns,
             "input_ns": self.input_ns,
             "losses": self.losses,
         }
+
+
+def _queued_ns() -> int:
+    """How long this thread was ready while other programs had the processors (schedstat of proc(5)); 0 where the system does not tell."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:

@@ -20,6 +20,7 @@ def steps(*times_ms, wait_ms=0):
         marks_ns=tuple(marks.tolist()),
         closed_ns=int(marks[-1]) + wait_ms * MS,
         returned_ns=int(marks[-1]) + wait_ms * MS,
+        queued_ns=0,
         input_ns=3 * MS,
         losses=(1.0, 1.0),
     )

@@ -128,6 +128,10 @@ TAMPERED = {
     "a later beginning": (both_copies(sooner_started), "training-steps"),
     "a time that runs back": (both_copies(lambda d: d["marks_ns"].reverse()), "training-steps"),
     "a long tail": (both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 2 * 10**9)), "training-window"),
+    "a long queue": (
+        both_copies(lambda d: d.update(returned_ns=d["returned_ns"] + 2 * 10**9, queued_ns=d["queued_ns"] + 3 * 10**9)),
+        "training-steps",
+    ),
     "no losses while timed": (both_copies(lambda d: d.update(losses=[])), "training-while-timed"),
     "other losses while timed": (both_copies(lambda d: d.update(losses=[1.0, 9.0])), "training-while-timed"),
     "text for a time": (both_copies(lambda d: d.update(closed_ns="1")), "training-files"),
