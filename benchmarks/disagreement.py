@@ -37,7 +37,7 @@ from harness.request import plan
 from harness.request.asked import Asked
 from scenarios.worker.answers import pack
 from sut.contract import Workload
-from sut.registry import REFERENCE, SUTS, packages, spec_of
+from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
 
 _SAMPLES, _REFERENCE_BATCH = 64, 32
 _HEAD = """# How far honest SUTs are from the reference, over 64 synthetic inputs (sam base: 2): benchmarks/disagreement.py wrote it.
@@ -89,8 +89,9 @@ def _answers(flags: argparse.Namespace) -> int:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
             cell = MeasuredSize(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
+            known = {"model": name, "family": cell.model.family, "task": cell.model.task, "device": flags.device}
             for sut, precision in product(flags.suts, flags.precisions):
-                if SUTS[sut].unsupported.keys() & {name, f"{name}/{precision}"}:
+                if unsupported(sut, precision=precision, **known):
                     continue
                 start = time.monotonic()
                 try:
