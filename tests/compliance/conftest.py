@@ -17,7 +17,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     def get(kind: str) -> Path:
         path = folder / kind.replace(" ", "-")
-        return path if path.exists() else tree.build(path, *tree.KINDS[kind])
+        if path.exists():
+            return path
+        tree.build(path, *tree.KINDS[kind])
+        if "Result is : VALID" in (path / "raw/performance/mlperf_log_summary.txt").read_text(encoding="utf-8"):
+            return path
+        shutil.rmtree(path)  # the machine was slower while calibrating than in the test, which was too short then
+        return tree.build(path, *tree.KINDS[kind])
 
     return get
 

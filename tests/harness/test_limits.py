@@ -46,9 +46,11 @@ def test_a_limit_is_at_most_twenty_times_the_largest_disagreement(cell):
 
 @pytest.mark.parametrize("cell", CELLS, ids="-".join)
 def test_every_measured_sut_is_well_within_the_limits(cell):
-    made = of(*cell)
+    made, loosest = of(*cell), models.load(cell[0]).tolerance[cell[2]]
     for row in measured(*cell):
-        assert all(1.5 * row[name] <= made[name] for name in made if name in row and name.endswith(("_error", "_gap")))
+        for name in [name for name in made if name in row and name.endswith(("_error", "_gap"))]:
+            room = 1.5 if made[name] < loosest[name] else 1.1  # the model's own limit is not moved for one SUT
+            assert room * row[name] <= made[name]
         shares = ("argmax_fraction", "mask_mean_iou", "mask_smallest_iou")
         assert all(1.5 * (1 - row[name]) <= 1 - made[name] or row[name] == 1.0 for name in shares if name in row)
         assert row.get("compared_fraction", 1) >= made.get("compared_fraction", 0)
