@@ -32,7 +32,7 @@ _LARGEST_REFERENCE = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingRun:
     """What a run directory of a training holds; None: it is not there, or `faults` says why it could not be read.
 
     Attributes:
@@ -67,7 +67,7 @@ def limits() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 
 
-def read(directory: Path, with_result: bool) -> Training:
+def read(directory: Path, with_result: bool) -> TrainingRun:
     """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
     faults: dict[str, str] = {}
 
@@ -79,7 +79,7 @@ def read(directory: Path, with_result: bool) -> Training:
 
     record = take(files.json_object, "record.json")
     reference = None if _within(record, "accuracy", "reason") else take(lambda path: files.arrays(path)["loss"], "reference.npz")
-    return Training(
+    return TrainingRun(
         directory=directory,
         record=record,
         steps={test: take(step_files.read, f"raw/{test}/steps.json") for test in TESTS},
@@ -91,7 +91,7 @@ def read(directory: Path, with_result: bool) -> Training:
     )
 
 
-def line(training: Training) -> ResultLine:
+def line(training: TrainingRun) -> ResultLine:
     """What the directory says was measured."""
     cell, steps = training.recorded("cell"), training.steps["performance"]
     names = {key: shorten(_within(cell, key)) for key in ("sut", "scenario")}
@@ -108,7 +108,7 @@ def line(training: Training) -> ResultLine:
     )
 
 
-def checks(training: Training) -> list[Check]:
+def checks(training: TrainingRun) -> list[Check]:
     """Every check of a training."""
     return [
         judge("training-files", _files(training), "all there, and the copies are those of raw/", file=FOLDER, fix=fixes.RUN),
@@ -129,7 +129,7 @@ def _within(value: Any, *keys: str) -> Any:
     return value
 
 
-def _files(training: Training) -> Iterator[Fault]:
+def _files(training: TrainingRun) -> Iterator[Fault]:
     for name, fault in training.faults.items():
         yield Fault(fault, file=name)
     for copy, source in COPIES.items():
@@ -143,7 +143,7 @@ def _files(training: Training) -> Iterator[Fault]:
             yield mismatch("the sha256 of reference.npz", other, training.recorded("digests", "reference"), "record.json has")
 
 
-def _record(training: Training) -> Iterator[Fault]:
+def _record(training: TrainingRun) -> Iterator[Fault]:
     """Where record, jobs and step files contradict each other."""
     cell, first, second = training.recorded("cell"), training.jobs["performance"], training.jobs["accuracy"]
     if not (isinstance(cell, dict) and first and second):
@@ -177,7 +177,7 @@ def _record(training: Training) -> Iterator[Fault]:
             yield mismatch(what, value, expected, "record.json makes it")
 
 
-def _sum(training: Training) -> str:
+def _sum(training: TrainingRun) -> str:
     steps = training.steps["performance"]
     if steps is None:
         return "the performance test left no steps"
@@ -185,7 +185,7 @@ def _sum(training: Training) -> str:
     return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
 
 
-def _steps(training: Training) -> Iterator[Fault]:
+def _steps(training: TrainingRun) -> Iterator[Fault]:
     """Whether the times can be those of a training: in their order, within one another, and as long as the worker said."""
     for test, steps in training.steps.items():
         if steps is None:
@@ -204,13 +204,13 @@ def _steps(training: Training) -> Iterator[Fault]:
             yield mismatch(f"test_ns of the {test} test", test_ns, steps.window_ns, "its steps add up to", file=f"raw/{test}/outcome.json")
 
 
-def _count(training: Training) -> Iterator[Fault]:
+def _count(training: TrainingRun) -> Iterator[Fault]:
     steps, least = training.steps["performance"], limits()["least_steps"]
     if steps is None or steps.count < least:
         yield mismatch("the number of timed steps", steps and steps.count, f"{least} or more", "mode valid takes")
 
 
-def _window(training: Training) -> Iterator[Fault]:
+def _window(training: TrainingRun) -> Iterator[Fault]:
     """Whether the loop went on for longer, after its last step was waited for, than its end of an epoch takes."""
     steps, tail = training.steps["performance"], limits()["tail"]
     if steps is None:
@@ -223,7 +223,7 @@ def _window(training: Training) -> Iterator[Fault]:
         yield Fault(text, f"at most {most_s:.3g}", f"{took_s:.3g}")
 
 
-def _accuracy(training: Training) -> Iterator[Check]:
+def _accuracy(training: TrainingRun) -> Iterator[Check]:
     tolerance, precision = training.recorded("accuracy", "tolerance"), str(training.recorded("cell", "precision"))
     bounds = limits()["tolerance"].get(precision, {})
     loose = [
@@ -243,7 +243,7 @@ def _accuracy(training: Training) -> Iterator[Check]:
     yield judge("training-while-timed", _while_timed(training), "the timed run's losses are the accuracy test's", **where)
 
 
-def loss_score(training: Training) -> loss_curve.Accuracy:
+def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
     """The score of the accuracy test's losses. Raises ValueError where there is nothing to compare."""
     steps, tolerance = training.steps["accuracy"], training.recorded("accuracy", "tolerance")
     if steps is None or training.reference is None or not isinstance(tolerance, dict):
@@ -251,7 +251,7 @@ def loss_score(training: Training) -> loss_curve.Accuracy:
     return loss_curve.score(steps.losses, training.reference, tolerance)
 
 
-def _while_timed(training: Training) -> Iterator[Fault]:
+def _while_timed(training: TrainingRun) -> Iterator[Fault]:
     """The timed run keeps two losses: the first step's and the mean of the others. Both are compared with those of the accuracy test."""
     timed, each = training.steps["performance"], training.steps["accuracy"]
     limit = _within(training.recorded("accuracy", "tolerance"), "loss_error")
@@ -269,7 +269,7 @@ def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _evidence(training: Training) -> Iterator[Check]:
+def _evidence(training: TrainingRun) -> Iterator[Check]:
     execution, precision = str(training.recorded("execution")), training.recorded("cell", "precision")
     rule = limits()["evidence"].get(execution)
     faults: list[Fault | str] = [] if rule else [f"there is no rule for the execution {shorten(execution)}"]
@@ -290,7 +290,7 @@ def _evidence(training: Training) -> Iterator[Check]:
     yield judge("training-precision", lower, f"{precision}, read off weights and products", file="raw/performance/outcome.json")
 
 
-def _speed(training: Training) -> Check:
+def _speed(training: TrainingRun) -> Check:
     """Whether the model could be trained so fast: its operations a second beside those of a large matrix product."""
     steps, least = training.steps["performance"], training.recorded("least_flops")
     product = _within(training.outcomes["performance"], "evidence_after", "matrix_flops")
@@ -302,7 +302,7 @@ def _speed(training: Training) -> Check:
     return judge("training-speed", faults, text, file="raw/performance/steps.json")
 
 
-def _result(training: Training) -> Iterator[Fault]:
+def _result(training: TrainingRun) -> Iterator[Fault]:
     """Where result.json contradicts record and steps. There is none yet while it is made."""
     result, steps = training.result, training.steps["performance"]
     if result is None or steps is None:

@@ -27,8 +27,8 @@ _FIELDS = {"points", "labels", "box"}
 
 
 @dataclass(frozen=True)
-class Prompt:
-    """In pixels of the picture, turned upright. `box`: the upper left and the lower right corner; None: no box."""
+class Target:
+    """What is to be masked, in pixels of the picture, turned upright. `box`: its upper left and its lower right corner; None: no box."""
 
     points: tuple[tuple[float, float], ...]
     labels: tuple[int, ...]
@@ -70,7 +70,7 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
     return arrays, tuple(_notes(folder, paths, prompts[0], bool(named)))
 
 
-def _notes(folder: Path, paths: list[Path], first: Prompt, named: bool) -> Iterator[str]:
+def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
     count, kind = len(first.labels), "and a box" if first.box else "and no box"
     source = f"of {PROMPTS}" if named else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
     yield f"{folder.name}: {len(paths)} pictures, each with {count} points {kind} {source}"
@@ -136,7 +136,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Prompt]:
+def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     """Name of a picture → its prompt; empty where there is no file of prompts."""
     file = folder / PROMPTS
     if not file.exists():
@@ -155,7 +155,7 @@ def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Prompt]:
     return {name: _prompt(file, name, entry) for name, entry in document.items()}
 
 
-def _prompt(file: Path, name: str, entry: Any) -> Prompt:
+def _prompt(file: Path, name: str, entry: Any) -> Target:
     where = f"{file}: {name}"
     if not isinstance(entry, dict) or not entry or set(entry) - _FIELDS:
         raise UsageError(f'{where}: is not such as {{"points": [[x, y]], "labels": [1], "box": [left, top, right, bottom]}}')
@@ -169,7 +169,7 @@ def _prompt(file: Path, name: str, entry: Any) -> Prompt:
         raise UsageError(f"{where}: `box` is [left, top, right, bottom] in pixels")
     if not points and box is None:
         raise UsageError(f"{where}: neither a point nor a box: it needs one")
-    return Prompt(tuple((x, y) for x, y in points), tuple(labels), ((box[0], box[1]), (box[2], box[3])) if box else None)
+    return Target(tuple((x, y) for x, y in points), tuple(labels), ((box[0], box[1]), (box[2], box[3])) if box else None)
 
 
 def _numbers(value: Any, count: int) -> bool:
@@ -180,11 +180,11 @@ def _numbers(value: Any, count: int) -> bool:
     )
 
 
-def _default(width: int, height: int) -> Prompt:
-    return Prompt(((width / 2, height / 2), (0.0, 0.0)), (1, 0))
+def _default(width: int, height: int) -> Target:
+    return Target(((width / 2, height / 2), (0.0, 0.0)), (1, 0))
 
 
-def _scaled(prompt: Prompt, path: Path, width: int, height: int, side: int) -> Prompt:
+def _scaled(prompt: Target, path: Path, width: int, height: int, side: int) -> Target:
     """The same in pixels of the resized image. Raises UsageError where it is not within the picture."""
     for x, y in (*prompt.points, *(prompt.box or ())):
         if not (0 <= x <= width and 0 <= y <= height):
@@ -192,10 +192,10 @@ def _scaled(prompt: Prompt, path: Path, width: int, height: int, side: int) -> P
     across, down = (new / old for new, old in zip(_fitted(width, height, side), (width, height), strict=True))
     points = tuple((x * across, y * down) for x, y in prompt.points)
     corners = [(x * across, y * down) for x, y in prompt.box or ()]
-    return Prompt(points, prompt.labels, (corners[0], corners[1]) if corners else None)
+    return Target(points, prompt.labels, (corners[0], corners[1]) if corners else None)
 
 
-def _check_alike(folder: Path, paths: list[Path], prompts: list[Prompt]) -> None:
+def _check_alike(folder: Path, paths: list[Path], prompts: list[Target]) -> None:
     """One batch holds several pictures, so that all have equally many points, and all a box or none."""
     shapes = [(len(prompt.labels), prompt.box is not None) for prompt in prompts]
     for path, shape in zip(paths, shapes, strict=True):
