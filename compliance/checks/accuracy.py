@@ -49,7 +49,7 @@ def checks_of_whole(subject: Subject, whole: Path, answers: logs.Answers | None,
     samples = f"{len(answers.payloads) if answers else 0} samples, each once"
     results = [
         judge("accuracy-hash", hashes, good, file=submitted, fix=_CUT),
-        judge("accuracy-log", _answers(subject, answers, fault), samples, file=file, fix=_AGAIN),
+        judge("accuracy-log", _unanswered(subject, answers, fault), samples, file=file, fix=_AGAIN),
     ]
     if answers is not None:
         order = _order(subject, answers)
@@ -143,14 +143,17 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
         yield fault or f"the submitted log is not the first and last {cut.keep_bytes} bytes of the raw one"
 
 
-def _answers(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
+    """What the whole log lacks: rows that can be read, each sample index and each seq_id from 0 on. `fault`: why `answers` is None."""
     if answers is None:
         yield fault
         return
     yield from _problems(answers, subject)
     count = subject.accuracy.detail.number("effective_accuracy_sample_count")
-    if count != (different := len(answers.payloads)) or not _from_zero(np.fromiter(answers.payloads, np.int64, different)):
-        text = f"{different} different samples answered; each of the {count} must be, from 0 on"
+    different = len(answers.payloads)
+    indices = np.fromiter(answers.payloads, np.int64, different)  # its keys are the samples' indices
+    if different != count or not _from_zero(indices):
+        text = f"{different} different samples answered; each of the {count} must be, by the indices from 0 on"
         yield Fault(text, f"{count} samples, from 0 on", f"{different} samples")
     if not _from_zero(np.asarray(answers.seq_ids, np.int64)):
         yield "seq_id does not run from 0 to the number of rows - 1, each once"

@@ -54,7 +54,10 @@ class Conf:
 
 
 def parse(text: str) -> Conf:
-    """Reads the lines `key = number`; words are split at blanks, and `#` ends a line (test_settings_internal.cc)."""
+    """Reads the lines `key = number`; words are split at blanks, and a word that is `#` alone begins a comment, as for LoadGen.
+
+    Source: test_settings_internal.cc.
+    """
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     refused = []
@@ -66,9 +69,9 @@ def parse(text: str) -> Conf:
             continue
         if len(words) != 3 or words[1] != "=" or not _is_number(words[2]):
             quoted = repr(line.strip()[:60])
-            text = f"line {number} is not `model.scenario.key = number`: {quoted}"
-            refused.append(Refusal(text, "model.scenario.key = number", quoted, number))
-        elif words[0].count(".") < 2:
+            sentence = f"line {number} is not `model.scenario.key = number`: {quoted}"
+            refused.append(Refusal(sentence, "model.scenario.key = number", quoted, number))
+        elif words[0].count(".") < 2:  # more are allowed: a model's name may hold dots
             quoted = repr(words[0] if len(words[0]) <= _LONGEST_WORD else f"{words[0][:_LONGEST_WORD]}…")
             refused.append(Refusal(f"line {number}: {quoted} is not model.scenario.key", "model.scenario.key", quoted, number))
         else:

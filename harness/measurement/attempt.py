@@ -29,6 +29,7 @@ class Attempt:
     """What all tests of a cell have in common.
 
     Attributes:
+        inputs: the samples; `synthetic` and `fresh` are further ones, to warm up with and to tell kept answers by.
         setup_seconds: what was made before the tests → how long that took.
         started_monotonic_ns: when the user's command began.
     """
@@ -49,7 +50,7 @@ class Attempt:
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:
-        """See `Job.made_with`."""
+        """What the tests are made with, so that a resumed run measures anew what was made with anything else: digests, and variables."""
         return {
             "environment": self.environment.lock_sha256,
             "source": self.git["worker_source_sha256"],

@@ -105,7 +105,10 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
 
 
 def _each(name: str, texts: list[str]) -> list[str]:
-    """The values of one list, as we spell them; `all`: every one there is. The mock is no answer to "which is fastest?"."""
+    """The values of one list, each once and as the harness spells them.
+
+    `all`, by itself, is every model or scenario, or every SUT that reads weights, which the mock does not.
+    """
     every = {
         "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],
         "model": model_names(),

@@ -19,7 +19,10 @@ _FLAGS = tuple(name for name in asked.names() if name not in ("out", "cache", "s
 _MISSING = ("what", "why")
 
 Values = Mapping[str, list[str]]
-"""Name of a flag, as a field of `Asked` → its values, as they would be typed. Several: each makes cells of its own."""
+"""Name of a flag, as a field of `Asked` → its values, as they would be typed.
+
+Several make a cell each; those of `sut_option` all go into every cell.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,17 +74,23 @@ def _tables(path: Path, document: Mapping[str, Any], key: str) -> Iterator[tuple
 
 
 def _values(path: Path, where: str, table: Any) -> dict[str, list[str]]:
+    """The flags of one table, checked: batch-size becomes the field batch_size, and a single value a list of one.
+
+    `where` names the table in messages. Raises UsageError.
+    """
     if not isinstance(table, dict):
         raise UsageError(f"recipe {path}: {where} is a table of flags")
     _check_keys(path, where, table, tuple(name.replace("_", "-") for name in _FLAGS))
-    values = {}
+    values, lists = {}, (*asked.LISTS, "sut_option")
     for key, value in table.items():
-        name, each = key.replace("-", "_"), value if isinstance(value, list) else [value]
-        if not each or any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in each):
+        name = key.replace("-", "_")
+        typed = value if isinstance(value, list) else [value]
+        if not typed or any(isinstance(v, bool) or not isinstance(v, str | int | float) for v in typed):
             raise UsageError(f"recipe {path}: {where}: {key} is a text, a number or a list of these")
-        if len(each) > 1 and name not in (*asked.LISTS, "sut_option"):
-            raise UsageError(f"recipe {path}: {where}: {key} takes one value; lists are for {', '.join(asked.LISTS)}")
-        values[name] = [str(v) for v in each]
+        if len(typed) > 1 and name not in lists:
+            spelt = ", ".join(each.replace("_", "-") for each in lists)
+            raise UsageError(f"recipe {path}: {where}: {key} takes one value; lists are for {spelt}")
+        values[name] = [str(v) for v in typed]
     return values
 
 
