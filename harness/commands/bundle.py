@@ -190,7 +190,7 @@ def _plan(flags: Any, suts: list[str], platforms: list[str], folder: Path) -> _P
         for name in dict.fromkeys(spec.environment for spec in specs if spec.environment != "core"):
             add(f"{name}-{flags.device}", environments.lock_files(name, flags.device, CURRENT))
     if flags.tests:
-        add("dev", environments.test_locks(CURRENT))
+        add("dev", environments.locks_of_tests(CURRENT))
     return _Plan(environments=found, texts=texts, sources=dict(_sources(folder, tests=not flags.core)))
 
 

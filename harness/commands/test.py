@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     Without arguments those that start a framework run beside all others, whose output comes last.
     """
     directory = ROOT / ".cache" / "environments" / "dev"
-    environments.make(directory, environments.test_locks(CURRENT), environments.installer(), environments.say_on_stderr)
+    environments.make(directory, environments.locks_of_tests(CURRENT), environments.installer(), environments.say_on_stderr)
     pytest = [str(directory / "bin" / "python"), "-P", "-m", "pytest"]
     if arguments:
         return subprocess.run([*pytest, *arguments], cwd=ROOT, check=False).returncode

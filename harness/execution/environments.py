@@ -74,7 +74,7 @@ def lock_files(name: str, device: str, round_: str) -> list[Path]:
     return [first, LOCKS / _LOADGEN.format(round=round_)]
 
 
-def test_locks(round_: str) -> list[Path]:
+def locks_of_tests(round_: str) -> list[Path]:
     """The locks of the environment that the harness' own tests run in."""
     return [*lock_files("core", HOST, round_), LOCKS / "dev.txt"]
 

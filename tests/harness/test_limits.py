@@ -12,6 +12,8 @@ from scenarios.worker import procedures
 from sut.registry import FIT, SUTS, unsupported
 
 CELLS = sorted({(row["model"], row["size"], row["precision"], row["device"]) for row in limits.measurements()})
+# 0.131 of the 0.15 that the round's rules allow bfloat16. That bound is not moved for one SUT, so another machine's may be invalid.
+TIGHT = ("bert", "base", "bfloat16", "cpu", "keras2-tensorflow")
 SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3, "mask_mean_iou": 1e-3, "mask_smallest_iou": 1e-2}
 
 
@@ -46,11 +48,10 @@ def test_a_limit_is_at_most_twenty_times_the_largest_disagreement(cell):
 
 @pytest.mark.parametrize("cell", CELLS, ids="-".join)
 def test_every_measured_sut_is_well_within_the_limits(cell):
-    made, loosest = of(*cell), models.load(cell[0]).tolerance[cell[2]]
+    made = of(*cell)
     for row in measured(*cell):
-        for name in [name for name in made if name in row and name.endswith(("_error", "_gap"))]:
-            room = 1.5 if made[name] < loosest[name] else 1.1  # the model's own limit is not moved for one SUT
-            assert room * row[name] <= made[name]
+        room = 1.1 if (*cell, row["sut"]) == TIGHT else 1.5
+        assert all(room * row[name] <= made[name] for name in made if name in row and name.endswith(("_error", "_gap")))
         shares = ("argmax_fraction", "mask_mean_iou", "mask_smallest_iou")
         assert all(1.5 * (1 - row[name]) <= 1 - made[name] or row[name] == 1.0 for name in shares if name in row)
         assert row.get("compared_fraction", 1) >= made.get("compared_fraction", 0)
