@@ -11,7 +11,7 @@ import sys
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -47,7 +47,8 @@ class Watch:
     kept: list[tuple[int, int, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._numbers = _numbers(self.planned, self.one_pass) if self.planned else repeat(sys.maxsize)
+        numbers = tuple(_numbers(self.planned, self.one_pass)) if self.planned else ()  # drawn now, so that the test does not pay for it
+        self._numbers = chain(numbers, repeat(sys.maxsize))
         self.next_kept = next(self._numbers)
 
     def start(self) -> None:
@@ -101,4 +102,3 @@ def _numbers(planned: int, one_pass: int) -> Iterator[int]:
     for _ in range(3 * KEPT):
         yield begin + int(rng.integers(step))
         begin += step
-    yield from repeat(sys.maxsize)
