@@ -40,6 +40,7 @@ _TOLD = (
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
 _WIDE = 200  # columns, where nobody looks at a terminal
+_PAGE, _WORK_COLUMN = 100, 32  # columns of a report, where nobody looks at a terminal, and of what its rows are called
 _ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
 
 
@@ -341,20 +342,27 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
 
 
 def report(answer: str, sentences: Iterable[str], suts: list[str], cells: Iterable[tuple[str, list[str]]], advice: Iterable[str]) -> None:
-    """The answer in words, then one table: a row for each work, a column for each SUT."""
+    """The answer in words, then one table: a row for each work, a column for each SUT. Where it is too wide, each SUT has a line."""
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(answer, style="bold"))
     for sentence in sentences:
         console.print(Text(f"- {sentence}"))
-    rows = list(cells)
-    if rows:
-        console.print()
+    rows, width = list(cells), console.width if sys.stdout.isatty() else _PAGE
+    needed = [2 + max([len(sut), *(len(texts[n]) for _, texts in rows)]) for n, sut in enumerate(suts)]
+    if rows and _WORK_COLUMN + sum(needed) <= width:
         grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
         for n, column in enumerate(("work", *suts)):
             grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
         for work, texts in rows:
             grid.add_row(Text(work), *map(_place, texts))
-        Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(grid)
+        console.print()
+        Console(highlight=False, width=width).print(grid)
+    else:  # more columns, or longer reasons, than fit
+        for work, texts in rows:
+            console.print(Text(f"\n{work}", style="bold"))
+            for sut, text in zip(suts, texts, strict=True):
+                if text:
+                    console.print(Text.assemble(f"  {sut:<{max(map(len, suts))}}  ", _place(text)))
     for sentence in advice:
         console.print(Text(f"! {sentence}", style="yellow"))
 

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
             report.sentences,
             report.suts,
             () if flags.quiet else exports.cells(report),
-            () if flags.quiet else report.advice,
+            () if flags.quiet else [*(f"unsupported: {sentence}" for sentence in report.obstacles), *report.advice],
         )
     return 0
 

@@ -73,7 +73,7 @@ def read(folder: Path, side: int) -> tuple[dict[str, np.ndarray], tuple[str, ...
 def _notes(folder: Path, paths: list[Path], first: Target, named: bool) -> Iterator[str]:
     count, kind = len(first.labels), "and a box" if first.box else "and no box"
     source = f"of {PROMPTS}" if named else "(the middle is the object, the upper left corner is not): name others in " + PROMPTS
-    yield f"{folder.name}: {len(paths)} pictures, each with {count} points {kind} {source}"
+    yield f"{folder.name}: {len(paths)} picture{'s' * (len(paths) != 1)}, each with {count} points {kind} {source}"
     read_too = {path.name for path in paths} | ({PROMPTS} if named else set())
     if others := sorted(path.name for path in folder.iterdir() if path.name not in read_too and not path.name.startswith(".")):
         yield f"{folder.name}: not read: {', '.join(others[:3])}{f' and {len(others) - 3} more' if others[3:] else ''}"

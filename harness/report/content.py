@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import product
 from pathlib import Path
 
 from harness.cell import Result, Status
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
-from sut.registry import SUTS
+from harness.inputs import models
+from sut.registry import SUTS, unsupported
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
@@ -145,6 +147,11 @@ class Contest:
         best = best and self.ranked
         return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
 
+    def obstacle(self, sut: str) -> str:
+        """Why a SUT that has no place here cannot do this work; empty where nobody measured it, or it has a place."""
+        cell = self.groups[0].cell
+        return "" if sut in self.entries else _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
+
     @property
     def decided(self) -> bool:
         """Whether it has a best SUT."""
@@ -217,6 +224,15 @@ class Content:
         return list(names)
 
     @cached_property
+    def obstacles(self) -> list[str]:
+        """Why SUTs have no place in a contest, as far as the registry knows: a sentence for each reason."""
+        found: dict[tuple[str, str], dict[str, None]] = {}
+        for contest, sut in product(self.contests, self.suts):
+            if reason := contest.obstacle(sut):
+                found.setdefault((f"{contest.groups[0].cell.model} {contest.groups[0].cell.task}", reason), {})[sut] = None
+        return [f"{_listed(list(suts))}, {work}: {reason}" for (work, reason), suts in found.items()]
+
+    @cached_property
     def machines(self) -> list[str]:
         """The machines that were measured on."""
         return list(dict.fromkeys(g.last.machine for g in self.groups if g.last.machine))
@@ -255,7 +271,7 @@ class Content:
 
     @cached_property
     def means(self) -> list[str]:
-        """Mean speeds over the contests in which all compared SUTs have figures, a sentence each; none where there are fewer than two."""
+        """Mean speeds over the contests in which all compared SUTs have figures, in one sentence; none where there are fewer than two."""
         order = [sut for sut in self.suts if any(sut in c.entries and c.entries[sut].group.good for c in self.contests)]
         base = _BARE if _BARE in order else next(iter(order), "")
         common = [c for c in self.contests if len(c.good) > 1 and all(s in c.entries and c.entries[s].group.good for s in order)]
@@ -266,8 +282,8 @@ class Content:
             for sut in order
             if sut != base
         }
-        over = f"the geometric mean of {len(common)} comparisons that all SUTs have"
-        return [f"{sut}: {mean:.3g} × {base}, {over}" for sut, mean in means.items()]
+        each = ", ".join(f"{sut} {mean:.3g} ×" for sut, mean in means.items())
+        return [f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"]
 
     @cached_property
     def paybacks(self) -> list[Payback]:
@@ -310,6 +326,14 @@ class Content:
             more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
             sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
         return sentences
+
+
+@lru_cache
+def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
+    if sut not in SUTS or model not in models.names():  # measured elsewhere, with a SUT or a model of its own
+        return ""
+    family = models.load(model).family
+    return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
 
 
 def gather(root: Path, source: str) -> Content:
@@ -384,7 +408,7 @@ def _by(ratio: statistics.Ratio, other: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _commonest(contests: Sequence[Contest]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.comparison import tables
-from harness.report.content import Content, Contest, Standing, range_of, short
+from harness.report.content import Content, Contest, range_of, short
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
     """(work, one text a SUT) of each contest; a struck-out figure is between `~~`, the best has a ★."""
     for contest in content.contests:
         direction = f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better" if contest.unit else "no figure"
-        yield f"{contest.name} ({direction})", [_place(contest.entries.get(sut)) for sut in content.suts]
+        yield f"{contest.name} ({direction})", [_place(contest, sut) for sut in content.suts]
 
 
 def _markdown(content: Content) -> Iterator[str]:
@@ -77,12 +77,14 @@ def _markdown(content: Content) -> Iterator[str]:
     for work, texts in cells(content):
         yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in (work, *texts))} |"
     yield ""
+    yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)
 
 
-def _place(entry: Standing | None) -> str:
+def _place(contest: Contest, sut: str) -> str:
+    entry = contest.entries.get(sut)
     if entry is None:
-        return ""
+        return "unsupported" if contest.obstacle(sut) else ""
     if entry.reason:
         return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
     between = range_of(entry.low, entry.high)

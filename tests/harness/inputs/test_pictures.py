@@ -40,7 +40,7 @@ def test_the_longer_side_is_resized_and_the_rest_is_the_mean_colour(tmp_path):
     assert near(image[8, 4], RED) and near(image[8, 28], GREEN)
     assert (image[16:] == np.float32(pictures.MEAN)).all() and not (image[15] == np.float32(pictures.MEAN)).any()
     assert arrays["points"].tolist() == [[[16, 8], [0, 0]]] and arrays["labels"].tolist() == [[1, 0]]
-    assert "1 pictures, each with 2 points" in note
+    assert "1 picture, each with 2 points" in note
 
 
 def test_a_picture_is_turned_as_its_camera_says(tmp_path):

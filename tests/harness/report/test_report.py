@@ -117,12 +117,29 @@ def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path,
     assert "oom: the kernel killed the worker" in " ".join(capsys.readouterr().out.split())
 
 
+def test_a_sut_that_has_no_such_model_says_why(tmp_path, capsys):
+    many = ("keras3-jax", "keras3-tensorflow", "keras3-torch", "native-torch-eager", "keras2-tensorflow", "native-jax")
+    for sut in many:
+        write(tmp_path, cell(sut), [100])
+        if sut not in ("keras2-tensorflow", "native-jax"):
+            write(tmp_path, cell(sut, model="gemma", task="generate"), [100])
+    report = gathered(tmp_path)
+    of_keras2, of_jax = report.obstacles
+    assert of_keras2.startswith("keras2-tensorflow, gemma generate: ") and of_jax.startswith("native-jax, gemma generate: ")
+    assert page.render(report, WHEN).count("<small>unsupported</small>") == 2
+    assert exports.markdown(report).count(" | unsupported") == 2
+    assert cli.main(["report", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "  keras2-tensorflow   unsupported\n" in printed  # six columns are too many: each SUT has a line of its own
+    assert f"! unsupported: {of_jax}\n" in printed
+
+
 def test_means_are_over_what_all_suts_have(tmp_path):
     for batch, factor in ((1, 2), (8, 8), (32, 100)):
         write(tmp_path, cell("native-torch-eager", batch_size=batch), [10, 10, 10])
         if batch < 32:
             write(tmp_path, cell("keras3-jax", batch_size=batch), [10 * factor] * 3)
-    assert gathered(tmp_path).means == ["keras3-jax: 4 × native-torch-eager, the geometric mean of 2 comparisons that all SUTs have"]
+    assert gathered(tmp_path).means == ["geometric mean of the 2 comparisons that all SUTs have, beside native-torch-eager: keras3-jax 4 ×"]
 
 
 def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
