@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import textwrap
 from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.report.content import Contest, short
+from harness.report.keras_published import Gain
 from sut.registry import SUTS
 
 # Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and four of the schemes
@@ -75,6 +77,28 @@ def bars(contest: Contest, name: str) -> str:
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
         return _svg(figure, name, f"{contest.name}: {contest.answer}")
+
+
+def gains(rows: Sequence[Gain], name: str, title: str) -> str:
+    """Speeds of Keras 3 over another as bars from zero, the first on top, with their 95 % intervals; a ring is the published figure."""
+    with rc_context(_STYLE):
+        figure, axes = _canvas(0.25 + 0.62 * len(rows), left=0.36)
+        for n, row in enumerate(reversed(rows)):
+            axes.barh(n, row.ratio.value, 0.55, color=colour(row.sut))
+            if row.ratio.low is not None and row.ratio.high is not None:
+                axes.plot([row.ratio.low, row.ratio.high], [n, n], color=_INK, linewidth=1.2, marker="|", markersize=6)
+            end = max(row.ratio.high or 0, row.ratio.value)
+            if row.theirs is not None:
+                axes.plot(row.theirs, n - 0.4, color=_INK, marker="o", markersize=5, markerfacecolor="none", linestyle="none")
+            axes.annotate(f"{row.ratio.value:.3g} × {row.sut}", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(rows)), [textwrap.fill(row.work, 32) for row in reversed(rows)], fontsize=8)
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.set_xlim(0, 1.5 * max(max(row.ratio.high or row.ratio.value, row.theirs or 0, 1) for row in rows))
+        axes.set_xlabel("times as fast")
+        axes.xaxis.grid(True)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        return _svg(figure, name, title)
 
 
 def as_file(svg: str) -> str:

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from compliance.findings.page import templates
 from harness.comparison.history import Trend
-from harness.report import figures
+from harness.report import figures, keras_published
 from harness.report.content import Content, Contest, range_of, short
 from harness.report.details import Details, times_ms
 
@@ -38,6 +38,7 @@ def render(content: Content, when: datetime) -> str:
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
             scaling=list(_scaling(content)),
             distributions=list(_distributions(contested)),
+            gains=list(_gains(content)),
             details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},
             most_plots=_MOST_PLOTS,
@@ -93,6 +94,13 @@ def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:
         times = {g.sut: t for g in contest.good if (t := times_ms(g)) is not None}
         if times:
             yield contest.name, Markup(figures.distribution(times, f"latency{n}", f"latencies, {contest.name}"))
+
+
+def _gains(content: Content) -> Iterator[tuple[str, Markup]]:
+    """Keras' published figures from our cells."""
+    for n, (other, title) in enumerate(keras_published.FIGURES.items()):
+        if rows := keras_published.gains(content, other)[: 2 * _MOST_FIGURES]:
+            yield title, Markup(figures.gains(rows, f"gain{n}", title))
 
 
 def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:

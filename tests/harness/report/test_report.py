@@ -17,7 +17,7 @@ from harness import cli, words
 from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
-from harness.report import content, details, exports, figures, page
+from harness.report import content, details, exports, figures, keras_published, page
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import cell, write
@@ -163,6 +163,18 @@ def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path)
     assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
     html = page.render(report, WHEN)
     assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
+
+
+def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
+    for sut, speed in (("keras3-jax", 90), ("keras3-torch", 20), ("keras2-tensorflow", 30), ("native-torch-eager", 45)):
+        write(tmp_path, cell(sut, batch_size=256), [speed - 1, speed, speed + 1], sweep="s-1")
+    report = gathered(tmp_path)
+    (over_keras2,), (over_torch,) = (keras_published.gains(report, other) for other in keras_published.FIGURES)
+    assert over_keras2.sut == over_torch.sut == "keras3-jax"
+    assert (over_keras2.ratio.value, over_torch.ratio.value) == (pytest.approx(3, rel=0.01), pytest.approx(2, rel=0.01))
+    assert over_keras2.theirs == pytest.approx(470.12 / 418.72)  # the A100 table: bert, predict, batch 256
+    assert over_torch.theirs == pytest.approx(1849.80 / 418.72)
+    assert "Keras 3 over Keras 2" in page.render(report, WHEN)
 
 
 def test_every_sut_has_a_colour_of_its_own():
