@@ -21,9 +21,8 @@ from sut.contract import Batch, Inference, Workload
 from sut.registry import REFERENCES, load_module
 
 
-def main(specification: Path) -> None:
+def write(spec: Mapping[str, Any]) -> None:
     """Answer what the specification names, and write it."""
-    spec = json.loads(specification.read_text(encoding="utf-8"))
     if spec["sut"] not in REFERENCES:
         np.savez(Path(spec["out"]), allow_pickle=False, **answers(spec, load(spec)))
         return
@@ -71,4 +70,4 @@ def _logits(sut: Inference, qsl: Qsl, tokens: np.ndarray, path: Path, rows: int,
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    write(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -91,7 +91,7 @@ def _answers(flags: argparse.Namespace) -> int:
             cell.answer(REFERENCE, "float32")
             known = {"model": name, "family": cell.model.family, "task": cell.model.task, "device": flags.device}
             for sut, precision in product(flags.suts, flags.precisions):
-                if unsupported(sut, precision=precision, **known):
+                if precision not in cell.model.tolerance or unsupported(sut, precision=precision, **known):
                     continue
                 start = time.monotonic()
                 try:
@@ -116,8 +116,8 @@ class MeasuredSize:
         self.inputs = dataset.prepare(model, size, samples=samples, dataset=None, cache=cache)
         self.checkpoint = checkpoint.ensure(model, size, cache)
 
-    def answer(self, sut: str, precision: str, program: str = "benchmarks.answers", **more: Any) -> None:
-        """Run the SUT, or the reference, in its environment. `more` goes into the program's specification. Raises CalledProcessError."""
+    def specification(self, sut: str, precision: str, **more: Any) -> dict[str, Any]:
+        """What benchmarks.answers is told of the SUT, or of the reference. `more` goes into it."""
         spec = spec_of(sut)
         batch = min(_REFERENCE_BATCH, self.inputs.count) if sut == REFERENCE else self.size.batch_size["Offline"]
         workload = Workload(
@@ -131,7 +131,7 @@ class MeasuredSize:
             backend=spec.backend,
             execution=spec.execution,
         )
-        specification = {
+        return {
             "sut": sut,
             "family": self.model.family,
             "workload": {**asdict(workload), "checkpoint": str(workload.checkpoint)},
@@ -141,7 +141,11 @@ class MeasuredSize:
             "out": str(self.file(sut)),
             **more,
         }
-        (self.folder / "spec.json").write_text(json.dumps(specification))
+
+    def answer(self, sut: str, precision: str, program: str = "benchmarks.answers", **more: Any) -> None:
+        """Run the SUT, or the reference, in its environment. `more` goes into the program's specification. Raises CalledProcessError."""
+        spec = spec_of(sut)
+        (self.folder / "spec.json").write_text(json.dumps(self.specification(sut, precision, **more)))
         environment = environments.ensure(self.cache, spec.environment, self.device, rules.CURRENT, environments.say_on_stderr)
         subprocess.run(
             [environment.python, "-m", program, self.folder / "spec.json"],
@@ -197,7 +201,8 @@ def _earlier() -> dict[str, list[dict[str, Any]]]:
 def _origin() -> str:
     described = machine.describe()
     locks = "\n".join(path.read_text(encoding="utf-8") for path in environments.LOCKS.glob("*-cpu.txt"))
-    versions = {name: found[1] for name in packages() if (found := re.search(rf"^{name}(?:-cpu)?==([^\s;]+)", locks, re.MULTILINE))}
+    found = {name: sorted(set(re.findall(rf"^{name}(?:-cpu)?==([^\s;]+)", locks, re.MULTILINE))) for name in packages()}
+    versions = {name: " and ".join(each) for name, each in found.items() if each}
     return _pairs({"date": time.strftime("%Y-%m-%d"), "processor": described["cpu"], "threads": described["threads"], **versions})
 
 

@@ -33,6 +33,7 @@ class SutSpec:
         summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
         unsupported: "model", "model/task" or "model/precision" → the true reason.
+        families: the model families it is written for; empty: those it has a file for.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
         reads_weights: False: no checkpoint is made for it.
@@ -52,6 +53,7 @@ class SutSpec:
     backend: str | None = None
     process_env: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
+    families: tuple[str, ...] = ()
     options: Mapping[str, tuple[type | tuple[str, ...], str]] = field(default_factory=dict)
     reference: str = REFERENCE
     devices: tuple[str, ...] = tuple(DEVICES)
@@ -78,6 +80,13 @@ _KERAS2_LACKS = {
     "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
     "float32 or keras3-tensorflow",
 }
+_KERAS3_LACKS = {
+    "xlnet": "KerasHub 0.32 has an XLNet, and no reader of its Hugging Face checkpoint (ValueError: KerasHub has no converter): take "
+    "native-torch-eager or hf-tensorflow",
+    "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
+    "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
+}
+_HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
 # On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -113,6 +122,7 @@ SUTS: dict[str, SutSpec] = {
         execution="xla",
         summary="Keras 3 and KerasHub on JAX, compiled by XLA",
         backend="jax",
+        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
         classes="keras_hub",
         packages=("keras", "keras-hub", "jax", "jaxlib"),
@@ -126,6 +136,7 @@ SUTS: dict[str, SutSpec] = {
         execution="xla",
         summary="Keras 3 and KerasHub on TensorFlow, compiled by XLA",
         backend="tensorflow",
+        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
         classes="keras_hub",
         packages=("keras", "keras-hub", "tensorflow"),
@@ -138,6 +149,7 @@ SUTS: dict[str, SutSpec] = {
         execution="graph",
         summary="Keras 3 and KerasHub on TensorFlow, traced to graphs without XLA",
         backend="tensorflow",
+        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
         classes="keras_hub",
         packages=("keras", "keras-hub", "tensorflow"),
@@ -150,6 +162,7 @@ SUTS: dict[str, SutSpec] = {
         execution="eager",
         summary="Keras 3 and KerasHub on PyTorch, nothing compiled",
         backend="torch",
+        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
         classes="keras_hub",
         packages=("keras", "keras-hub", "torch"),
@@ -218,6 +231,45 @@ SUTS: dict[str, SutSpec] = {
         variables=("JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
+    "native-torch-script": SutSpec(
+        module="sut.native_torch.{family}",
+        environment="native-torch",
+        execution="script",
+        summary="PyTorch with Transformers, traced to TorchScript",
+        process_env=_NATIVE_TORCH,
+        unsupported={"bert/fit": "TorchScript traces are measured while they answer, not while they train: take native-torch-eager"},
+        families=("bert", "hidden_states"),
+        classes="transformers",
+        packages=("torch", "transformers"),
+        variables=_TORCH_VARIABLES,
+        out_of_memory=_TORCH_OUT_OF_MEMORY,
+    ),
+    "hf-tensorflow": SutSpec(
+        module="sut.keras2.hugging_face",
+        environment="hf-tensorflow",
+        execution="graph",
+        summary="TensorFlow models of Transformers 4 on Keras 2, traced to graphs without XLA",
+        backend="tensorflow",
+        process_env=_HUGGING_FACE,
+        families=("bert", "hidden_states"),
+        classes="hf_tensorflow",
+        packages=("tf-keras", "transformers", "tensorflow"),
+        variables=_TENSORFLOW_VARIABLES,
+        out_of_memory=_XLA_OUT_OF_MEMORY,
+    ),
+    "hf-tensorflow-xla": SutSpec(
+        module="sut.keras2.hugging_face",
+        environment="hf-tensorflow",
+        execution="xla",
+        summary="TensorFlow models of Transformers 4 on Keras 2, compiled by XLA",
+        backend="tensorflow",
+        process_env=_HUGGING_FACE,
+        families=("bert", "hidden_states"),
+        classes="hf_tensorflow",
+        packages=("tf-keras", "transformers", "tensorflow"),
+        variables=_TENSORFLOW_VARIABLES,
+        out_of_memory=_XLA_OUT_OF_MEMORY,
+    ),
 }
 
 REFERENCES: dict[str, SutSpec] = {
@@ -252,6 +304,8 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
         return f"--precision {precision}: {reason}"
     if reason := next(filter(None, map(spec.unsupported.get, (model, f"{model}/{task}", f"{model}/{precision}"))), None):
         return reason
+    if spec.families and family not in spec.families:
+        return f"{sut} is written for the model families {' and '.join(spec.families)}; {model} is of {family}"
     module = module_of(sut, family, task)
     if importlib.util.find_spec(module) is None:
         what = f"no fit is written for {model}'s family" if task == FIT else f"the file of {model}'s family"

@@ -21,6 +21,7 @@ _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or method is named
+_SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # what torch may leave of the bits of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
@@ -39,6 +40,8 @@ class Observed:
         script_calls: entries into TorchScript.
         passes: forward passes of the model; `generate` of n new tokens makes n.
         compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
+        scripted_passes: passes that entered TorchScript and left no matrix product outside of it.
+        operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
         product_errors: of a product made in the context of some passes (autocast and global switches count), see `sut.precision`.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. Float32 products count
             as what torch was allowed to leave of them, if the call itself allowed less than was allowed before it.
@@ -53,6 +56,8 @@ class Observed:
     script_calls: int = 0
     passes: int = 0
     compiled_passes: int = 0
+    scripted_passes: int = 0
+    operators_left_of_script: int = 0
     product_errors: tuple[float, ...] = ()
     product_bits: Counter[int] = field(default_factory=Counter)
 
@@ -60,6 +65,11 @@ class Observed:
     def compiled_share(self) -> float:
         """The share of the forward passes that ran compiled; 0 where the call never reached the model."""
         return self.compiled_passes / self.passes if self.passes else 0.0
+
+    @property
+    def scripted_share(self) -> float:
+        """The share of the forward passes that ran as TorchScript; 0 where the call never reached the model."""
+        return self.scripted_passes / self.passes if self.passes else 0.0
 
 
 Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContextManager[None]]
@@ -139,6 +149,7 @@ def _read(events: Sequence[Any], passes: _Passes) -> Observed:
     count: Counter[str] = Counter()
     bits: Counter[int] = Counter()
     entered, leaking = set[int](), set[int]()
+    entered_script, leaking_script = set[int](), set[int]()
     bits_of = {**_BITS, "float": passes.bits_of_float32()}
     for event, within, around in _nested(events):
         name = event.name()
@@ -151,16 +162,20 @@ def _read(events: Sequence[Any], passes: _Passes) -> Observed:
             entered.add(within)
         elif event.scope() == _SCRIPT:
             count["script calls"] += 1
+            entered_script.add(within)
         elif name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
             count["operators"] += 1
             count["outside"] += around != _INDUCTOR
             count["left"] += around != _INDUCTOR and within > 0
+            count["left of script"] += around != _SCRIPTED and within > 0
             if name.startswith(_PRODUCTS):
                 known = [bits_of[dtype] for dtype in event.dtypes() if dtype in bits_of]
                 bits.update([min(known)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
                     count["products outside"] += 1
+                if around != _SCRIPTED:
+                    leaking_script.add(within)
     return Observed(
         operators=count["operators"],
         operators_outside=count["outside"],
@@ -171,13 +186,15 @@ def _read(events: Sequence[Any], passes: _Passes) -> Observed:
         script_calls=count["script calls"],
         passes=count["passes"],
         compiled_passes=len(entered - leaking - {0}),
+        scripted_passes=len(entered_script - leaking_script - {0}),
+        operators_left_of_script=count["left of script"],
         product_errors=tuple(passes.errors),
         product_bits=bits,
     )
 
 
 def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, int, str]]:
-    """(event, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR` or nothing)."""
+    """(event, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing)."""
     stacks: dict[int, list[tuple[int, int, str]]] = {}  # of each thread: (end, pass, what) of the ranges around the next event
     passes = itertools.count(1)
     for event in sorted(events, key=lambda e: (e.start_ns(), -e.duration_ns())):
@@ -191,6 +208,8 @@ def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, int, str]]:
             stack.append((end, next(passes), ""))
         elif name == _PROBE or name.startswith(_INDUCTOR):
             stack.append((end, within, _PROBE if name == _PROBE else _INDUCTOR))
+        elif event.scope() == _SCRIPT and not around:
+            stack.append((end, within, _SCRIPTED))
 
 
 def dynamo_graphs() -> int:

@@ -17,6 +17,7 @@ _WORDS = {
     "forward_passes": "forward passes of the model",
     "products_outside_inductor": "matrix products outside of compiled code",
     "script_calls": "entries into TorchScript",
+    "operators_left_of_script": "operators outside of TorchScript",
     "host_callbacks": "calls of Python from compiled code",
     "products_left": "matrix products that ran by themselves",
     "products_left_of_xla": "matrix products that XLA does not compile",

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from harness.sweep.schedule import RepeatPlan
 
 _EPILOG = """\
---sut, --model, --scenario, --size, --precision and --batch-size take lists: A,B. `all` stands for every SUT (but the mock), model or
-scenario. Flags beside a recipe replace what the recipe says of them."""
+--sut, --model, --scenario, --size, --precision, --batch-size and --seq-len take lists: A,B. `all` stands for every SUT (but the mock),
+every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags beside a recipe
+replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 
 
@@ -165,8 +166,9 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     )
     if summary["to_make"]:
         yield f"to be made first: {', '.join(summary['to_make'])}"
-    for name, reason in summary["unsupported"].items():
-        yield f"not measured: {name}: {reason}"
+    for reason in dict.fromkeys(summary["unsupported"].values()):
+        first, *others = (name for name, why in summary["unsupported"].items() if why == reason)
+        yield f"not measured: {first}{f' and {len(others)} more' if others else ''}: {reason}"
     for name, reason in summary["missing"].items():
         yield f"not there: {name}: {reason}"
     yield from summary["notes"]

@@ -18,7 +18,7 @@ from sut.registry import ONE_PACKAGE, SUTS
 
 COLUMNS = {
     "sut": "framework, backend and execution, with the options it was given",
-    "execution": "eager, compile, graph or xla",
+    "execution": "eager, compile, script, graph or xla",
     "model": "",
     "size": "",
     "task": "predict, generate or fit",

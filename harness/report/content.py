@@ -12,6 +12,7 @@ from harness.cell import Result, Status
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.inputs import models
+from harness.report import hf_2019
 from sut.registry import SUTS, unsupported
 
 _MOST_SENTENCES = 12
@@ -258,10 +259,10 @@ class Content:
         """What stands below the headline: the answer of each contest, if there are several, means over them, and the machine's noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
-            return [*self.means, *self.noise]
+            return [*self.means, *self.words_of_2019, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
-        return [*(f"{c.name}: {c.answer}" for c in contested[:_MOST_SENTENCES]), *rest, *self.means, *self.noise]
+        return [*(f"{c.name}: {c.answer}" for c in contested[:_MOST_SENTENCES]), *rest, *self.means, *self.words_of_2019, *self.noise]
 
     @cached_property
     def noise(self) -> list[str]:
@@ -284,6 +285,16 @@ class Content:
         }
         each = ", ".join(f"{sut} {mean:.3g} ×" for sut, mean in means.items())
         return [f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"]
+
+    @cached_property
+    def benchmark_of_2019(self) -> list[hf_2019.Again]:
+        """The figures of Hugging Face's benchmark of 2019, of the runs of its models; none where there are none."""
+        return hf_2019.again(contest.good for contest in self.contests)
+
+    @property
+    def words_of_2019(self) -> list[str]:
+        """What these figures say."""
+        return [sentence for again in self.benchmark_of_2019 for sentence in again.words]
 
     @cached_property
     def paybacks(self) -> list[Payback]:

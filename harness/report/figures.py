@@ -18,9 +18,12 @@ from harness.report.content import Contest, short
 from harness.report.keras_published import Gain
 from sut.registry import SUTS
 
-# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and four of the schemes
+# Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and six of the schemes
 # "muted" and "bright" of Tol 2021, "Colour schemes". In the order of the registry; grey for the mock.
-_PALETTE = ("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#999933", "#aa4499", "#009e73", "#56b4e9", "#ee6677", "#44aa99")
+_PALETTE = (
+    *("#0072b2", "#e69f00", "#d55e00", "#cc79a7", "#999933", "#aa4499"),
+    *("#009e73", "#56b4e9", "#ee6677", "#44aa99", "#882255", "#ddcc77"),
+)
 _MOCK = "#808890"
 # Drawn in these, and replaced by the page's own variables.
 _INK, _SOFT, _LINE = "#010101", "#020202", "#030303"

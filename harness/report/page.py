@@ -16,6 +16,7 @@ from harness.comparison.history import Trend
 from harness.report import figures, keras_published
 from harness.report.content import Content, Contest, range_of, short
 from harness.report.details import Details, times_ms
+from harness.report.hf_2019 import Again
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="report of runs">'
 """How every page of a report begins: a file that begins otherwise is none."""
@@ -39,6 +40,7 @@ def render(content: Content, when: datetime) -> str:
             scaling=list(_scaling(content)),
             distributions=list(_distributions(contested)),
             gains=list(_gains(content)),
+            hf_2019=[(again, Markup(_by_length(again, f"lengths{n}"))) for n, again in enumerate(content.benchmark_of_2019)],
             details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},
             most_plots=_MOST_PLOTS,
@@ -85,6 +87,13 @@ def _trend(trend: Trend, name: str) -> str:
         unit=trend.unit,
         title=f"{trend.name}: {trend.sentence}",
     )
+
+
+def _by_length(again: Again, name: str) -> str:
+    if len({length for _, _, length in again.common}) < 2:
+        return ""
+    title = f"mean time of a batch over the cells that all SUTs have, {again.where}"
+    return figures.lines(again.by_length, name, "tokens an input", "ms a batch, less is better", title)
 
 
 def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:

@@ -155,7 +155,7 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-LISTS = ("sut", "scenario", "model", "size", "precision", "batch_size")
+LISTS = ("sut", "scenario", "model", "size", "precision", "batch_size", "seq_len")
 """The flags that may take several values in a sweep: each makes cells of its own."""
 
 

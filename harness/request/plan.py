@@ -102,7 +102,7 @@ class Request:
     def label(self) -> str:
         """The cell in a few words."""
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
-        return " ".join(parts)
+        return " ".join((*parts, *([f"{self.asked.seq_len} tokens"] if self.asked.seq_len else [])))
 
     def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
         """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
@@ -179,7 +179,7 @@ def resolve(asked: Asked) -> Request:
         asked=asked,
         model=model,
         size=size,
-        precision=_precision(asked, spec, size, reasons),
+        precision=_precision(asked, spec, model, size, reasons),
         batch_size=_batch_size(asked, size),
         device=device,
         duration=_DURATION_S if asked.duration is None else asked.duration,
@@ -230,7 +230,7 @@ def _with_sequence_length(asked: Asked, model: Model, size: Size) -> Size:
     return change(model, size, asked.seq_len)
 
 
-def _precision(asked: Asked, spec: SutSpec, size: Size, reasons: list[str]) -> str:
+def _precision(asked: Asked, spec: SutSpec, model: Model, size: Size, reasons: list[str]) -> str:
     precision = asked.precision
     if precision is None:
         precision = size.precision if size.precision in spec.precisions else spec.precisions[0]
@@ -238,6 +238,8 @@ def _precision(asked: Asked, spec: SutSpec, size: Size, reasons: list[str]) -> s
             reasons.append(f"precision {precision}: {asked.sut} has no {size.precision}, the size's own")
     if precision not in spec.precisions:
         raise UsageError(f"--precision {precision}: {asked.sut} computes in {' or '.join(spec.precisions)}")
+    if precision not in model.tolerance:
+        raise UsageError(f"--precision {precision}: {model.name} is judged in {' or '.join(model.tolerance)} alone (its file says why)")
     return precision
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from harness.errors import UsageError
+from harness.inputs import models
 from harness.request import asked, plan
-from harness.request.flags import model_names
 from harness.request.plan import Request
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
 # Rivals stand beside each other, so that they are measured one right after the other.
-_ORDER = ("model", "size", "scenario", "batch_size", "precision", "sut")
+_ORDER = ("model", "size", "scenario", "batch_size", "seq_len", "precision", "sut")
 _WHERE = ("out", "cache")
 
 
@@ -107,14 +107,17 @@ def _expand(grid: Values) -> Iterator[tuple[str, ...]]:
 def _each(name: str, texts: list[str]) -> list[str]:
     """The values of one list, each once and as the harness spells them.
 
-    `all`, by itself, is every model or scenario, or every SUT that reads weights, which the mock does not.
+    `all`, by itself, is every scenario, every SUT that reads weights, which the mock does not, or every model of no group. The name of a
+    group of models stands for each of them.
     """
     every = {
         "sut": [sut for sut, spec in SUTS.items() if spec.reads_weights],
-        "model": model_names(),
+        "model": models.in_group(""),
         "scenario": list(SCENARIOS),
     }
     values = [value.strip() for text in texts for value in text.split(",")]
     if values == ["all"] and name in every:
         return every[name]
+    if name == "model":
+        values = [each for value in values for each in (models.in_group(value) if value in models.groups() else [value])]
     return list(dict.fromkeys(asked.spelt(name, value) for value in values))

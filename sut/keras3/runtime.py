@@ -31,12 +31,14 @@ def configure(workload: Workload) -> None:
 
 
 def load_model(workload: Workload, **arguments: Any) -> Any:
-    """The task model KerasHub makes of the checkpoint folder, in the workload's precision, without a preprocessor."""
+    """The task model or the backbone KerasHub makes of the checkpoint folder, in the workload's precision, without a preprocessor."""
     configure(workload)
     kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
+    if issubclass(kind, keras_hub.models.Task):
+        arguments["preprocessor"] = None
     with exact.tensors():
-        model = kind.from_preset(str(workload.checkpoint), preprocessor=None, dtype=dtype, **arguments)
+        model = kind.from_preset(str(workload.checkpoint), dtype=dtype, **arguments)
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
     return model
 

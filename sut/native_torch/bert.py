@@ -47,4 +47,4 @@ class TorchClassifier:
 
 def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
-    return TorchClassifier(execution.load_model(workload), workload)
+    return TorchClassifier(execution.load_model(workload, traceable=True), workload)

@@ -15,7 +15,7 @@ from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import execution
 
 # The model would choose its loss at its first call, and a compiled one be compiled again for it.
-_CONFIG = {
+_CONFIG: dict[str, Any] = {
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
     "classifier_dropout": 0.0,

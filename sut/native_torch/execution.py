@@ -12,14 +12,14 @@ import transformers
 from sut import device_memory, precision, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
-from sut.native_torch import compiled
+from sut.native_torch import compiled, scripted
 from sut.registry import FIT
 
 
-def configure(workload: Workload) -> None:
+def configure(workload: Workload, traceable: bool = False) -> None:
     """Set what is global in torch. Raises Unsupported where this machine or this file cannot do what is asked."""
-    if workload.execution not in ("eager", "compile"):
-        raise Unsupported(f"execution {workload.execution} is not written for native torch; eager and compile are")
+    if workload.execution not in ("eager", "compile", *(["script"] if traceable else [])):
+        raise Unsupported(f"execution {workload.execution} is not written for {workload.model} on native torch; eager and compile are")
     if workload.device == "cuda" and not torch.cuda.is_available():
         raise Unsupported("--device cuda: this PyTorch sees no CUDA device (a CPU build, no driver or no GPU); --device cpu runs")
     if reason := DEVICES[workload.device].lacks.get(workload.precision):
@@ -32,22 +32,27 @@ def configure(workload: Workload) -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def load_model(workload: Workload, **config: Any) -> torch.nn.Module:
+def load_model(workload: Workload, traceable: bool = False, **config: Any) -> torch.nn.Module:
     """The checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
+        traceable: whether one call of the model with `input_ids` is all that is measured, so that TorchScript can trace it.
         config: values in the place of config.json's.
 
     Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of torch 2.13 on a CPU clones its weight at
     each call (100 times slower).
     """
-    configure(workload)
+    configure(workload, traceable)
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
     model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype, **config)
+    for parameter in model.parameters():  # XLNet's attention stays in float32, whatever dtype is asked for
+        parameter.data = parameter.data.to(dtype)
     model = model.to(workload.device).eval()
     if workload.execution == "compile":
         compiled.compile_forward(model)
+    elif workload.execution == "script":
+        scripted.trace_forward(model)
     return model
 
 
@@ -85,7 +90,7 @@ def synchronise(workload: Workload) -> None:
 def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
     """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
-    scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    script_modules = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules()) + scripted.count(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
         matrix_flops = torch_profile.matrix_flops(workload.device, dtype)
@@ -94,10 +99,10 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
     product_error = precision.error(torch_profile.probe(workload.device, dtype))
     is_compiled = workload.execution == "compile"
     return Evidence(
-        graphs=graphs + scripted,
+        graphs=graphs + script_modules,
         graph_breaks=torch_profile.dynamo_graph_breaks() if is_compiled else None,
         precision=_precision(dtypes, [product_error, *seen.product_errors], seen),
-        compiled_share=seen.compiled_share,
+        compiled_share=seen.scripted_share if workload.execution == "script" else seen.compiled_share,
         peak_device_bytes=device_memory.peak(torch_profile.peak_device_bytes(workload.device)),
         matrix_flops=matrix_flops,
         detail={
@@ -107,11 +112,12 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "operators_left_of_passes": seen.operators_left,
             "products_outside_inductor": seen.products_outside,
             "script_calls": seen.script_calls,
+            "operators_left_of_script": seen.operators_left_of_script,
             "regions": seen.regions,
             "inductor_calls": seen.inductor_calls,
             "forward_passes": seen.passes,
             "dynamo_graphs": graphs,
-            "script_modules": scripted,
+            "script_modules": script_modules,
             "parameter_dtypes": dtypes,
             "product_error": max([product_error, *seen.product_errors]),
             "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},

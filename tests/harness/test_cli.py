@@ -71,8 +71,17 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
         ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
-        (["sweep", "--sut", "mock", "--scenario", "Offline"], "--model, or the name of a recipe: accelerator, keras3-published"),
+        (["sweep", "--sut", "mock", "--scenario", "Offline"], "--model, or the name of a recipe: accelerator, hf-2019, keras3-published"),
         (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
+        (
+            ["--sut", "mock", "--scenario", "Offline", "--model", "ctrl", "--seq-len", "512"],
+            "ctrl has positions for 256 tokens, and no more",
+        ),
+        (["--sut", "mock", "--scenario", "Offline", "--model", "xlnet", "--seq-len", "0"], "--seq-len 0: at least 1"),
+        (
+            ["--sut", "native-torch-eager", "--scenario", "Offline", "--model", "xlm", "--precision", "bfloat16"],
+            "xlm is judged in float32 or tf32 alone",
+        ),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),

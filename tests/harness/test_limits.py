@@ -14,6 +14,7 @@ from sut.registry import FIT, SUTS, unsupported
 CELLS = sorted({(row["model"], row["size"], row["precision"], row["device"]) for row in limits.measurements()})
 # 0.131 of the 0.15 that the round's rules allow bfloat16. That bound is not moved for one SUT, so another machine's may be invalid.
 TIGHT = ("bert", "base", "bfloat16", "cpu", "keras2-tensorflow")
+JUDGED = [(name, precision) for name in models.names() for precision in models.load(name).tolerance if precision != "tf32"]
 SPARE = {"compared_fraction": 2 / 64, "argmax_fraction": 1e-3, "mask_mean_iou": 1e-3, "mask_smallest_iou": 1e-2}
 
 
@@ -26,14 +27,14 @@ def measured(*cell: str) -> list[dict[str, float]]:
     return [row for row in limits.measurements() if tuple(row[key] for key in ("model", "size", "precision", "device")) == cell]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("model", models.names())
+@pytest.mark.parametrize(("model", "precision"), JUDGED)
 def test_every_honest_sut_was_measured_at_size_tiny_and_two_at_size_base(model, precision):
     known = models.load(model)
     cell = {"model": model, "family": known.family, "task": known.task, "precision": precision, "device": "cpu"}
     honest = {name for name, spec in SUTS.items() if spec.reads_weights and not unsupported(name, **cell)}
     assert {row["sut"] for row in measured(model, "tiny", precision, "cpu")} == honest
-    assert {row["sut"] for row in measured(model, "base", precision, "cpu")} >= {"native-torch-eager", "keras3-jax"}
+    at_base = {row["sut"] for row in measured(model, "base", precision, "cpu")}
+    assert len(at_base) > 1 and at_base >= {"native-torch-eager", "keras3-jax"} & honest
 
 
 @pytest.mark.parametrize("cell", CELLS, ids="-".join)

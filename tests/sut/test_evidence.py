@@ -159,6 +159,8 @@ def test_an_eager_sut_that_compiles_is_caught(probed, sut, model):
 @pytest.mark.parametrize(("case", "words"), [("tf32", "--precision tf32"), ("cuda", "--device cuda"), ("script", "execution script")])
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case, words):
+    if case == "script" and sut.startswith("native-torch") and model == "bert":
+        pytest.skip("native torch traces bert: native-torch-script")
     told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]
     assert told.startswith(words)
     assert "\n" not in told

@@ -23,6 +23,7 @@ Arrays = dict[str, np.ndarray]
 FAMILIES = {
     "bert": "harness.inputs.families.bert",
     "causal_lm": "harness.inputs.families.causal_lm",
+    "hidden_states": "harness.inputs.families.hidden_states",
     "sam": "harness.inputs.families.sam",
 }
 """The family a model's TOML names → its module, which holds a `FAMILY`."""

@@ -6,7 +6,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +155,7 @@ def load(name: str) -> Model:
     """Raises KeyError for a name that is not in `names()`, and ValueError where its file contradicts itself."""
     if name not in names():
         raise KeyError(name)
-    data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    data = _document(name)
     weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ()))
     rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
     if bool(weights) is bool(rules):
@@ -163,6 +163,7 @@ def load(name: str) -> Model:
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
+        config |= {other: config[key] for key, other in data.get("also_called", {}).items()}
         tensors = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
         sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
@@ -183,6 +184,34 @@ def load(name: str) -> Model:
         user_weights=_user_weights(data.get("user", {})),
         fit=data.get("fit", {}),
     )
+
+
+def in_group(group: str) -> list[str]:
+    """The models whose file names this `group`; empty: those without one, which `--model all` means."""
+    return [name for name, own in _groups().items() if own == group]
+
+
+def groups() -> list[str]:
+    """The groups there are: each is a benchmark that the models were taken from."""
+    return sorted(set(_groups().values()) - {""})
+
+
+@cache
+def _groups() -> dict[str, str]:
+    """Model → its group."""
+    return {name: _document(name).get("group", "") for name in names()}
+
+
+def _document(name: str) -> dict[str, Any]:
+    """A model's file. One that is `like` another holds only what differs from that one, table by table."""
+    data = tomllib.loads((_HERE / f"{name}.toml").read_text(encoding="utf-8"))
+    return _merged(_document(data.pop("like")), data) if "like" in data else data
+
+
+def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `change`; tables that both have are merged in turn."""
+    both = [key for key, value in change.items() if isinstance(value, dict) and isinstance(base.get(key), dict)]
+    return {**base, **change, **{key: _merged(base[key], change[key]) for key in both}}
 
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.errors import UsageError
+from harness.inputs import models
 from harness.sweep import cells, journal, recipe
 from sut.registry import SUTS
 from tests.conftest import CACHE
@@ -33,6 +34,31 @@ def test_lists_are_multiplied_and_rivals_stand_beside_each_other():
 def test_all_is_every_framework_and_not_the_mock():
     suts = [each.request.asked.sut for each in make({"sut": ["all"]})]
     assert suts == [name for name in SUTS if name != "mock"]
+
+
+def test_all_models_are_those_of_no_group_and_a_group_is_named_for_its_own():
+    def of(*names):
+        return {each.request.model.name for each in make({"model": [*names]})}
+
+    assert of("all") == set(models.in_group(""))
+    assert of("hf-2019") == set(models.in_group("hf-2019"))
+    assert of("bert,hf-2019") == {"bert", *models.in_group("hf-2019")}
+
+
+def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason():
+    series = make({"model": ["gpt2,roberta"], "seq_len": ["8,1024"]})
+    assert [bool(each.obstacle) for each in series] == [False, False, False, True]
+    assert series[3].obstacle == "--seq-len 1024: roberta has positions for 512 tokens, and no more"
+    assert series[1].label == "mock gpt2 tiny Offline batch 4 float32 1024 tokens"
+    assert series[0].contest != series[1].contest
+
+
+def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_positions_for():
+    series = cells.make(recipe.read("hf-2019").grids, WHERE, twin=False)
+    of_one_sut = [s.request for s in series if s.request.asked.sut == "native-torch-eager"]
+    assert len(of_one_sut) == 4 * (3 * 6 + 4 * 5 + 4)
+    assert {r.model.name for r in of_one_sut} == {"bert", *models.in_group("hf-2019")}
+    assert all(r.size.name == "full" for r in of_one_sut)
 
 
 def test_batch_sizes_leave_one_sample_scenarios_alone():

@@ -1,0 +1,182 @@
+"""The figures of Hugging Face's benchmark of 2019, made again of finished runs: averages, compiled over eager, distilled over full."""
+
+from __future__ import annotations
+
+import csv
+import statistics as plain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from harness.comparison import statistics, tables
+from harness.comparison.tables import Group
+from harness.inputs import models
+
+SOURCE = "https://medium.com/huggingface/benchmarking-transformers-pytorch-and-tensorflow-e2917fb891c2"
+_GROUP = "hf-2019"
+_COMPILED = (
+    ("native-torch-script", "native-torch-eager"),
+    ("native-torch-compile", "native-torch-eager"),
+    ("hf-tensorflow-xla", "hf-tensorflow"),
+)
+_DISTILLED = (("distilbert", "bert"), ("distilgpt2", "gpt2"))
+
+Cells = dict[tuple[str, int, int], dict[str, float]]
+"""(model, batch, tokens of an input) → SUT → milliseconds of a batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """An average of 2019, in seconds a batch."""
+
+    framework: str
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Square:
+    """Speed ratios by batch and length.
+
+    Attributes:
+        name: what over what.
+        ratios: (batch, tokens) → the geometric mean, over the models that both SUTs have, of the speed of one over that of the other.
+    """
+
+    name: str
+    ratios: Mapping[tuple[int, int], float]
+
+    @property
+    def batches(self) -> list[int]:
+        """The rows."""
+        return sorted({batch for batch, _ in self.ratios})
+
+    @property
+    def lengths(self) -> list[int]:
+        """The columns."""
+        return sorted({length for _, length in self.ratios})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distilled:
+    """The speed of a distilled model over that of the full one on the same SUT: the geometric mean of `cells` batches and lengths."""
+
+    name: str
+    sut: str
+    ratio: float
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """The benchmark made again, at one size, precision and device.
+
+    Attributes:
+        common: the cells that every SUT has.
+        averages: SUT → the mean over these cells, in milliseconds of a batch; empty where there is none.
+        published: SUT → its average of 2019.
+    """
+
+    size: str
+    precision: str
+    device: str
+    common: Cells
+    averages: Mapping[str, float]
+    published: Mapping[str, Published]
+    compiled: Sequence[Square]
+    distilled: Sequence[Distilled]
+
+    @property
+    def where(self) -> str:
+        """Size, precision and device."""
+        return f"size {self.size}, {self.precision}, {self.device}"
+
+    @property
+    def by_length(self) -> dict[str, list[tuple[float, float]]]:
+        """SUT → (tokens of an input, the mean over the common cells of that length, in milliseconds of a batch)."""
+        lengths = sorted({length for _, _, length in self.common})
+        of_length = {n: [ms for (_, _, length), ms in self.common.items() if length == n] for n in lengths}
+        return {sut: [(float(n), plain.fmean(ms[sut] for ms in of_length[n])) for n in lengths] for sut in self.averages}
+
+    @property
+    def words(self) -> list[str]:
+        """What the averages are, what those of 2019 were, and what may be concluded."""
+        title = f"Hugging Face's benchmark of 2019, {self.where}"
+        if not self.averages:
+            return [f"{title}: the SUTs have no cell in common, so there are no averages"]
+        names = ", ".join(dict.fromkeys(model for model, _, _ in self.common))
+        means = ", ".join(f"{sut} {ms:.4g} ms" for sut, ms in self.averages.items())
+        over = statistics.plural(len(self.common), "cell")
+        return [f"{title}: mean of the {over} that all SUTs have ({names}): {means} a batch", *self._beside_2019()]
+
+    def _beside_2019(self) -> Iterator[str]:
+        eager, other = "native-torch-eager", "hf-tensorflow"
+        if not {eager, other} <= self.averages.keys() & self.published.keys():
+            return
+        then, now = self.published[other].seconds / self.published[eager].seconds, self.averages[other] / self.averages[eager]
+        told = " and ".join(f"{p.framework} {p.seconds:g} s" for p in (self.published[eager], self.published[other]))
+        yield f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} ×"
+        if self.size != "full":
+            yield f"nothing may be concluded of 2019 from size {self.size}: its models were those of size full"
+            return
+        yield (
+            "what may be concluded: whether TensorFlow still takes longer than PyTorch beside it, on this machine and these cells. Not how "
+            "much faster either became: machine and cells are others, and each average of 2019 is over the cells that its column had"
+        )
+
+
+def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
+    """The benchmark made again at each size, precision and device that has cells of its models.
+
+    Args:
+        contests: groups with figures that did the same work, one of each SUT.
+    """
+    group = set(models.in_group(_GROUP))
+    wanted = group | {full for _, full in _DISTILLED}
+    places: dict[tuple[str, ...], Cells] = {}
+    for groups in contests:
+        c = groups[0].cell if groups else None
+        if c is None or c.model not in wanted or c.scenario != "Offline" or not c.seq_len:
+            continue
+        place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode)
+        times = {g.sut: ms for g in groups if (ms := tables.row(g)["ms_per_step"])}
+        places.setdefault(place, {}).setdefault((c.model, c.batch_size, c.seq_len), {}).update(times)
+    made = [(place, cells) for place, cells in places.items() if {model for model, _, _ in cells} & group]
+    return [_again(size, precision, device, cells) for (size, precision, device, *_), cells in made]
+
+
+def published(device: str) -> dict[str, Published]:
+    """SUT → its average of 2019 on such a device."""
+    text = (resources.files("harness.comparison") / "published" / "hf_2019_averages.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    return {row["sut"]: Published(framework=row["framework"], seconds=float(row["seconds"])) for row in rows if row["device"] == device}
+
+
+def _again(size: str, precision: str, device: str, cells: Cells) -> Again:
+    suts = dict.fromkeys(sut for times in cells.values() for sut in times)
+    common = {key: times for key, times in cells.items() if times.keys() == suts.keys()}
+    return Again(
+        size=size,
+        precision=precision,
+        device=device,
+        common=common,
+        averages={sut: plain.fmean(times[sut] for times in common.values()) for sut in suts} if common else {},
+        published=published(device),
+        compiled=[square for fast, slow in _COMPILED if (square := _square(fast, slow, cells)).ratios],
+        distilled=[ratio for small, full in _DISTILLED for sut in suts if (ratio := _distilled(small, full, sut, cells))],
+    )
+
+
+def _square(fast: str, slow: str, cells: Cells) -> Square:
+    ratios: dict[tuple[int, int], list[float]] = {}
+    for (_, batch, length), times in cells.items():
+        if fast in times and slow in times:
+            ratios.setdefault((batch, length), []).append(times[slow] / times[fast])
+    return Square(name=f"{fast} over {slow}", ratios={key: statistics.geometric_mean(values) for key, values in ratios.items()})
+
+
+def _distilled(small: str, full: str, sut: str, cells: Cells) -> Distilled | None:
+    pairs = [(times, cells.get((full, batch, length), {})) for (model, batch, length), times in cells.items() if model == small]
+    ratios = [of_full[sut] / times[sut] for times, of_full in pairs if sut in times and sut in of_full]
+    if not ratios:
+        return None
+    return Distilled(name=f"{small} over {full}", sut=sut, ratio=statistics.geometric_mean(ratios), cells=len(ratios))

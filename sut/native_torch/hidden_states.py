@@ -1,0 +1,49 @@
+"""Models of Transformers without a head. The measured call is the model's own `__call__`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from sut.contract import Batch, Evidence, Workload
+from sut.native_torch import execution
+
+
+class TorchHiddenStates:
+    """A Transformers model without a head. Its methods are those of `sut.contract.Inference`."""
+
+    streams_tokens = False
+
+    def __init__(self, model: Any, workload: Workload):
+        self.model, self.workload = model, workload
+        self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """int64, which torch's embedding takes without another copy."""
+        return {"input_ids": inputs["input_ids"].astype(np.int64)}
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
+        """→ every seventh channel of the last hidden states, float32 [batch, length, channels / 7], on their way to the host."""
+        with torch.no_grad():
+            hidden = self.model(input_ids=execution.to_device(batch["input_ids"], self.workload.device)).last_hidden_state
+        return execution.OnItsWay(hidden[..., ::7].float())
+
+    def to_host(self, outputs: execution.OnItsWay) -> Batch:
+        """The hidden states, once they have arrived."""
+        return {"hidden": outputs.wait().contiguous().numpy()}
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        execution.synchronise(self.workload)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `execution.evidence`."""
+        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__", call)
+
+
+def load(workload: Workload) -> TorchHiddenStates:
+    """The checkpoint's model, in the workload's precision and execution."""
+    return TorchHiddenStates(execution.load_model(workload, traceable=True), workload)

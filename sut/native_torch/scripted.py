@@ -1,0 +1,58 @@
+"""The script execution: a TorchScript trace of what the measured call enters, or an error; never eager in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from sut.contract import Unsupported
+
+
+def trace_forward(model: torch.nn.Module) -> None:
+    """Put traces in the place of the model's own forward: `__call__` enters them.
+
+    Raises Unsupported, in the tracer's own words, where it cannot follow the model.
+    """
+    traces = Traces(model)
+    try:
+        traces.make({"input_ids": torch.full((1, 8), 3, device=next(model.parameters()).device)})
+    except Exception as e:  # whatever the model's code raises on what the tracer gives it
+        raise Unsupported(f"torch.jit.trace cannot follow {type(model).__name__}: {type(e).__name__}: {_first_line(e)}") from e
+
+
+class Traces:
+    """A model's forward as TorchScript, one trace for each shape of its inputs, because a trace may hold a shape as a constant."""
+
+    def __init__(self, model: torch.nn.Module):
+        self.model, self.by_shape = model, dict[tuple[torch.Size, ...], Any]()
+
+    def __call__(self, **inputs: torch.Tensor) -> SimpleNamespace:
+        """What the model answers, by name."""
+        shape = tuple(tensor.shape for tensor in inputs.values())
+        if shape not in self.by_shape:
+            self.by_shape[shape] = self.make(inputs)
+        return SimpleNamespace(**self.by_shape[shape](**inputs))
+
+    def make(self, inputs: Mapping[str, torch.Tensor]) -> Any:
+        """A trace of these inputs, which ran often enough to be optimised."""
+        vars(self.model).pop("forward", None)  # the tracer follows the class's own
+        try:
+            with torch.no_grad():
+                trace = torch.jit.trace(self.model, example_kwarg_inputs=dict(inputs), strict=False, check_trace=False)
+                for _ in range(2):
+                    trace(**inputs)  # TorchScript looks at the first call and optimises before the second
+        finally:
+            setattr(self.model, "forward", self)  # noqa: B010  a method of a class is replaced on purpose
+        return trace
+
+
+def count(model: torch.nn.Module) -> int:
+    """How many traces the model's forward holds; 0 where it is not traced."""
+    return len(model.forward.by_shape) if isinstance(model.forward, Traces) else 0
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no words")

@@ -1,0 +1,80 @@
+"""Hugging Face's benchmark of 2019, made again of finished runs: which cells its averages are over, and what is said beside them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from harness.report import content, exports, hf_2019, page
+from tests.support.synthetic_runs import cell, write
+
+EAGER, SCRIPT, TENSORFLOW = "native-torch-eager", "native-torch-script", "hf-tensorflow"
+
+
+def put(root, sut, model, batch, length, ms, **changes):
+    """A cell whose batches take so many milliseconds."""
+    write(root, cell(sut, model=model, batch_size=batch, seq_len=length, size="full", **changes), [1e3 * batch / ms])
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """gpt2 at two lengths, distilgpt2 at one; TensorFlow lacks the longer length of gpt2."""
+    for model, length, ms in (("gpt2", 8, 10), ("gpt2", 64, 40), ("distilgpt2", 8, 4)):
+        put(tmp_path, EAGER, model, 1, length, ms)
+        put(tmp_path, SCRIPT, model, 1, length, ms / 2)
+    put(tmp_path, TENSORFLOW, "gpt2", 1, 8, 20)
+    put(tmp_path, TENSORFLOW, "distilgpt2", 1, 8, 8)
+    return tmp_path
+
+
+def test_averages_are_over_the_cells_that_all_suts_have(measured):
+    (again,) = content.gather(measured, "runs").benchmark_of_2019
+    assert again.common.keys() == {("gpt2", 1, 8), ("distilgpt2", 1, 8)}
+    assert {sut: pytest.approx(ms) for sut, ms in again.averages.items()} == {EAGER: 7, SCRIPT: 3.5, TENSORFLOW: 14}
+    assert again.by_length[TENSORFLOW] == [(8, pytest.approx(14))]
+
+
+def test_ratios_are_over_the_cells_that_two_suts_or_two_models_have(measured):
+    (again,) = content.gather(measured, "runs").benchmark_of_2019
+    (square,) = again.compiled
+    assert (square.name, square.batches, square.lengths) == (f"{SCRIPT} over {EAGER}", [1], [8, 64])
+    assert square.ratios == {(1, 8): pytest.approx(2), (1, 64): pytest.approx(2)}
+    assert {(d.name, d.sut, d.cells): pytest.approx(d.ratio) for d in again.distilled} == {
+        ("distilgpt2 over gpt2", sut, 1): 2.5 for sut in (EAGER, SCRIPT, TENSORFLOW)
+    }
+
+
+def test_the_published_averages_stand_beside_ours_with_what_may_be_concluded(measured):
+    report = content.gather(measured, "runs")
+    then = "in 2019 the averages were PyTorch 1.3 0.748 s and TensorFlow 2.0 0.823 s, so TensorFlow took 1.10 × the time of PyTorch"
+    assert f"{then}; here it takes 2.00 ×" in report.sentences
+    assert any(sentence.startswith("what may be concluded: ") for sentence in report.sentences)
+    assert then in exports.markdown(report)
+    html = page.render(report, datetime(2026, 8, 20, tzinfo=UTC))
+    assert "Hugging Face&#39;s benchmark of 2019, size full" in html or "Hugging Face's benchmark of 2019, size full" in html
+    assert "PyTorch 1.3: 748.0 ms" in html and "Speed of distilled models" in html
+
+
+def test_a_tiny_model_says_nothing_of_2019(tmp_path):
+    for sut in (EAGER, TENSORFLOW):
+        write(tmp_path, cell(sut, model="gpt2", size="tiny"), [100])
+    (again,) = content.gather(tmp_path, "runs").benchmark_of_2019
+    assert again.words[-1] == "nothing may be concluded of 2019 from size tiny: its models were those of size full"
+
+
+def test_suts_without_a_cell_in_common_have_no_averages(tmp_path):
+    put(tmp_path, EAGER, "gpt2", 1, 8, 10)
+    put(tmp_path, TENSORFLOW, "gpt2", 1, 64, 10)
+    (again,) = content.gather(tmp_path, "runs").benchmark_of_2019
+    assert not again.averages and again.words[0].endswith("no cell in common, so there are no averages")
+
+
+def test_bert_alone_is_not_the_benchmark_of_2019(tmp_path):
+    put(tmp_path, EAGER, "bert", 1, 8, 10)
+    assert content.gather(tmp_path, "runs").benchmark_of_2019 == []
+
+
+def test_the_published_averages_are_there_for_both_devices():
+    assert {device: {p.framework: p.seconds for p in hf_2019.published(device).values()} for device in ("cpu", "cuda")} == {
+        "cpu": {"PyTorch 1.3": 0.748, "TensorFlow 2.0": 0.823},
+        "cuda": {"PyTorch 1.3": 0.046, "TensorFlow 2.0": 0.043},
+    }

@@ -1,0 +1,158 @@
+"""Runs in a SUT's environment: the answers of models without a head, whole and with one thing broken at a time, one .npz for each case.
+
+`python -m tests.sut.hidden_states_cases SPEC.json`: "cells" holds a specification of benchmarks.answers for each model, "references" those
+of the reference, "folder" says where the answers go. It writes seen.json too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import answers
+from scenarios.worker.evidence import watch
+
+Arrays = dict[str, np.ndarray]
+FIRST = re.compile(r"(^|[._/])0[._/]")
+OUTPUTS = re.compile(
+    r"(c_proj|out_lin|lin2|output[./]dense|rel_attn[./]o|layer_2|attention[./]dense|ffn[./]2|attention_output|feedforward_output)"
+)
+
+
+def main(specification: Path) -> None:
+    told = json.loads(specification.read_text())
+    folder, name = Path(told["folder"]), told["cells"][0]["sut"]
+    for spec in told["references"]:
+        answers.write(spec)
+    seen = {spec["workload"]["model"]: broken_one_by_one(spec, folder) for spec in told["cells"]}
+    if name == "native-torch-script":
+        spec = next(spec for spec in told["cells"] if spec["workload"]["model"] == "gpt2")
+        seen["disguises"] = {case: disguise(answers.load(spec), *read(spec)) for case, disguise in DISGUISES.items()}
+    (folder / f"{name}.json").write_text(json.dumps(seen))
+
+
+def broken_one_by_one(spec: Any, folder: Path) -> Any:
+    """Writes the answers of every case. → what is seen of the intact SUT."""
+    inputs, batch = read(spec)
+    sut = answers.load(spec)
+
+    def save(case: str, tested: Any, given: Arrays) -> None:
+        np.savez(folder / f"{spec['sut']} {spec['workload']['model']} {case}.npz", **answer(tested, given, batch))
+
+    save("intact", sut, inputs)
+    for case, change in INPUTS.items():
+        save(case, sut, change(inputs))
+    seen = look(sut, inputs, batch)
+    if hasattr(sut.model, "named_parameters"):
+        seen["shapes"] = {name: list(p.shape) for name, p in sut.model.named_parameters()}
+        save("bfloat16", answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}}), inputs)
+    for case, change_weights in WEIGHTS.items():
+        hit = outputs_of_first_layer(sut)
+        whole = [value(variable) for variable in hit]
+        change_weights(hit)
+        save(case, sut, inputs)
+        for variable, before in zip(hit, whole, strict=True):
+            assign(variable, before)
+    return seen
+
+
+def read(spec: Any) -> tuple[Arrays, int]:
+    """The inputs and the batch size."""
+    with np.load(spec["inputs"]) as f:
+        return dict(f), spec["workload"]["batch_size"]
+
+
+def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
+    ids = inputs["input_ids"]
+    parts = [sut.to_host(sut.predict(sut.prepare({"input_ids": ids[n : n + batch]}))) for n in range(0, len(ids), batch)]
+    return {"hidden": np.concatenate([part["hidden"] for part in parts])}
+
+
+def look(sut: Any, inputs: Arrays, batch: int) -> Any:
+    """The evidence of two batches and then of one."""
+    prepared = sut.prepare({"input_ids": inputs["input_ids"][:batch]})
+    return {"before": asdict(watch(sut, [prepared, prepared])), "after": asdict(watch(sut, [prepared]))}
+
+
+INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+    "rows permuted": lambda inputs: {"input_ids": np.roll(inputs["input_ids"], 1, axis=0)},
+    "tokens reversed": lambda inputs: {"input_ids": np.ascontiguousarray(inputs["input_ids"][:, ::-1])},
+    "first token another": lambda inputs: {"input_ids": np.where(np.arange(inputs["input_ids"].shape[1]) == 0, 3, inputs["input_ids"])},
+}
+
+
+def outputs_of_first_layer(sut: Any) -> list[Any]:
+    """The two matrices by which the first layer adds to the residual, whatever the library."""
+    if hasattr(sut.model, "named_parameters"):
+        named = list(sut.model.named_parameters())
+    else:
+        named = [(getattr(v, "path", v.name), v) for v in sut.model.weights]
+    hit = [v for name, v in named if FIRST.search(name) and OUTPUTS.search(name) and len(v.shape) > 1 and min(v.shape) > 1]
+    assert len(hit) == 2, [name for name, _ in named]
+    return hit
+
+
+def value(variable: Any) -> np.ndarray:
+    return np.array(variable.detach() if hasattr(variable, "detach") else variable)
+
+
+def assign(variable: Any, new: np.ndarray) -> None:
+    if hasattr(variable, "data_ptr"):
+        import torch
+
+        variable.data.copy_(torch.from_numpy(new))
+    else:
+        variable.assign(new)
+
+
+def zeroed(hit: list[Any]) -> None:
+    for variable in hit:
+        assign(variable, np.zeros(variable.shape, np.float32))
+
+
+def swapped(hit: list[Any]) -> None:
+    new = value(hit[0])
+    new[[1, 3]] = new[[3, 1]]
+    assign(hit[0], new)
+
+
+WEIGHTS: dict[str, Callable[[list[Any]], None]] = {"a layer zeroed": zeroed, "two rows of one tensor swapped": swapped}
+
+
+def eager(sut: Any, inputs: Arrays, batch: int) -> Any:
+    """Says script and runs the class's own forward."""
+    vars(sut.model).pop("forward")
+    return look(sut, inputs, batch)
+
+
+def one_layer_traced(sut: Any, inputs: Arrays, batch: int) -> Any:
+    """Traces a layer and runs the others by themselves."""
+    import torch
+
+    vars(sut.model).pop("forward")
+    hidden = torch.zeros(batch, inputs["input_ids"].shape[1], sut.model.config.hidden_size)
+    with torch.no_grad():
+        sut.model.h[1].mlp = torch.jit.trace(sut.model.h[1].mlp, (hidden,))
+    answer(sut, inputs, batch)
+    return look(sut, inputs, batch)
+
+
+def traced_anew(sut: Any, inputs: Arrays, batch: int) -> Any:
+    """Meets a shape while it measures that it has not traced."""
+    answer(sut, inputs, batch)
+    seen = look(sut, inputs, batch)
+    answer(sut, {"input_ids": inputs["input_ids"][:1]}, 1)
+    return {"before": seen["before"], "after": look(sut, inputs, batch)["after"]}
+
+
+DISGUISES: dict[str, Callable[[Any, Arrays, int], Any]] = {"eager": eager, "one layer traced": one_layer_traced, "traced anew": traced_anew}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

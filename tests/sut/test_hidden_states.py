@@ -1,0 +1,136 @@
+"""Models without a head: a SUT that is intact passes its accuracy test, a broken one fails it, and a trace shows that it ran."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.disagreement import MeasuredSize
+from compliance import rules
+from compliance.checks.evidence import findings
+from compliance.scoring.accuracy import Accuracy
+from harness.inputs import limits, models
+from sut.registry import REFERENCE, SUTS
+from tests.conftest import CACHE
+from tests.support.frameworks import run_module
+from tests.sut import hidden_states_cases
+
+MODELS = models.in_group("hf-2019")
+TESTED = {
+    "native-torch-eager": MODELS,
+    "native-torch-script": MODELS,
+    "keras3-jax": ["gpt2", "roberta"],
+    "hf-tensorflow": ["distilbert", "xlnet"],
+}
+PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
+LARGE = [*hidden_states_cases.INPUTS, "a layer zeroed"]
+Scored = Callable[..., Accuracy]
+
+
+@pytest.fixture(scope="session")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
+    """Model → its inputs and its checkpoint at size tiny, of eight samples."""
+    folder, made = tmp_path_factory.mktemp("hidden"), {}
+    for name in MODELS:
+        model = models.load(name)
+        tiny = replace(model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "quick_samples": 8})
+        made[name] = MeasuredSize(model, tiny, "cpu", folder, CACHE)
+    return made
+
+
+@pytest.fixture(scope="session")
+def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Callable[[str], Path]:
+    """SUT → the folder with the answers of every model and case: one process for each SUT."""
+    folder, done = next(iter(cells.values())).folder, set[str]()
+
+    def answer(sut: str) -> Path:
+        if sut not in done:
+            if sut != "native-torch-eager":
+                answer("native-torch-eager")  # which makes the references too
+            done.add(sut)
+            told = {
+                "cells": [cells[name].specification(sut, "float32") for name in TESTED[sut]],
+                "references": [cell.specification(REFERENCE, "float32") for cell in cells.values() if sut == "native-torch-eager"],
+                "folder": str(folder),
+            }
+            run_module(interpreter(SUTS[sut].environment), "tests.sut.hidden_states_cases", sut, folder / "cases.json", told)
+        return folder
+
+    return answer
+
+
+@pytest.fixture(scope="session")
+def scored(answered: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Scored:
+    def score(sut: str, model: str, case: str, precision: str = "float32") -> Accuracy:
+        cell = cells[model]
+        tolerance = limits.limits(cell.model, cell.size, precision, "cuda" if precision == "tf32" else "cpu")
+        return cell.score(answered(sut) / f"{sut} {model} {case}.npz", tolerance)
+
+    return score
+
+
+@pytest.fixture(scope="session")
+def seen(answered: Callable[[str], Path]) -> Callable[[str], Any]:
+    return lambda sut: json.loads((answered(sut) / f"{sut}.json").read_text())
+
+
+def complaints(sut: str, evidence: Any) -> list[str]:
+    execution = SUTS[sut].execution
+    return findings(rules.load().evidence[execution], evidence["before"], evidence["after"], execution)
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_an_intact_sut_agrees_to_rounding(scored, sut, model):
+    found = scored(sut, model, "intact")
+    assert found.passed
+    assert found.detail["hidden_error"] < 3e-5
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_a_broken_sut_fails_at_every_precision(scored, sut, model, case):
+    assert not any(scored(sut, model, case, precision).passed for precision in models.load(model).tolerance)
+    assert scored(sut, model, case).value > 100
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_two_swapped_rows_of_one_tensor_fail(scored, sut, model):
+    assert scored(sut, model, "two rows of one tensor swapped").value > 100
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if "bfloat16" in models.load(name).tolerance])
+def test_bfloat16_passes_its_own_tolerance_and_not_that_of_float32(scored, model):
+    assert scored("native-torch-eager", model, "bfloat16", "bfloat16").passed
+    assert not scored("native-torch-eager", model, "bfloat16").passed
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_table_of_weights_is_the_librarys_own(seen, model):
+    shapes = seen("native-torch-eager")[model]["shapes"]
+    prefix = f"{model}."  # of those whose file names tensors as a model with a head has them
+    assert {t.name.removeprefix(prefix): list(t.shape) for t in models.load(model).sizes["tiny"].tensors} == shapes
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_what_ran_is_what_the_sut_is_named(seen, sut, model):
+    evidence = seen(sut)[model]
+    assert complaints(sut, evidence) == []
+    assert {evidence[when]["precision"] for when in ("before", "after")} == {"float32"}
+
+
+@pytest.mark.parametrize(
+    ("disguise", "words"),
+    [
+        ("eager", "0 of the forward passes ran compiled"),
+        ("one layer traced", "operators outside of TorchScript"),
+        ("traced anew", "1 new graphs while measuring"),
+    ],
+)
+def test_a_trace_that_does_not_run_or_is_made_while_measuring_is_caught(seen, disguise, words):
+    found = complaints("native-torch-script", seen("native-torch-script")["disguises"][disguise])
+    assert any(words in finding for finding in found), found
