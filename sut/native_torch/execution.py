@@ -32,10 +32,11 @@ def configure(workload: Workload) -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def load_model(workload: Workload, **config: Any) -> torch.nn.Module:
+def load_model(workload: Workload, adapt: Callable[[Any, Workload], Any] | None = None, **config: Any) -> torch.nn.Module:
     """The checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
+        adapt: changes it before it is compiled.
         config: values in the place of config.json's.
 
     Parameters keep requires_grad=True and callers use no_grad: with False, bfloat16 `Linear` of torch 2.13 on a CPU clones its weight at
@@ -45,6 +46,8 @@ def load_model(workload: Workload, **config: Any) -> torch.nn.Module:
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
     model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype, **config)
+    if adapt:
+        model = adapt(model, workload)
     model = model.to(workload.device).eval()
     if workload.execution == "compile":
         compiled.compile_forward(model)
@@ -84,7 +87,8 @@ def synchronise(workload: Workload) -> None:
 
 def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
     """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
-    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
+    adapted = "lora" in workload.config  # whose factors libraries keep in float32 in every precision
+    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters() if not (adapted and p.requires_grad)})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):
