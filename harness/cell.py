@@ -13,6 +13,7 @@ MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 PRECISIONS = ("float32", "tf32", "bfloat16")
 END_TOKENS = ("stop", "ignore")
+LORA = ("own", "matched")
 
 
 class Status(StrEnum):
@@ -41,6 +42,8 @@ class Cell:
         options: the SUT's own options.
         eos: of a model that generates: `stop` ends an answer at its end token, `ignore` gives each answer all tokens it asks for.
         variables: environment variables that may change the figure, which the user has set; most cells have none.
+        lora: of a training that adapts a model by LoRA: `own` trains what the framework's LoRA has, `matched` the same parameters in every
+            SUT.
     """
 
     sut: str
@@ -57,13 +60,15 @@ class Cell:
     options: Mapping[str, Any] = field(default_factory=dict)
     eos: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
+    lora: str | None = None
 
     @property
     def digest(self) -> str:
         """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
         values = asdict(self)
-        if not self.variables:  # cells of older releases have no such value
-            del values["variables"]
+        for name in ("variables", "lora"):  # cells of older releases have no such values
+            if not values[name]:
+                del values[name]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
     @property

@@ -38,7 +38,7 @@ _LATENCIES = {
 _CAUSES = {
     "precision": ("performance-precision", "accuracy-precision", "training-precision"),
     "evidence": ("performance-evidence", "accuracy-evidence", "training-evidence"),
-    "accuracy": ("accuracy-score", "answers-while-measuring", "training-loss", "training-while-timed"),
+    "accuracy": ("accuracy-score", "answers-while-measuring", "training-loss", "training-held-out", "training-while-timed"),
     "kept answers": ("fresh-inputs",),
     "speed": ("plausible-speed", "training-speed", "training-window"),
 }

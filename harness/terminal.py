@@ -217,6 +217,7 @@ def _steps(result: Result) -> str:
     text = (
         f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after a first one of "
         f"{m['first_step_seconds']:.3g} s; {m['input_seconds']:.2g} s waiting for input"
+        + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")
     )
     if "drift_fraction" in m:
         return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"

@@ -24,7 +24,8 @@ class Workload:
     Attributes:
         config: the model's configuration in Hugging Face names (`config.json` of the checkpoint) under "model"; the classes by
             framework under "classes"; for generate `prompt_buckets` and `new_token_buckets` (see `sut.padding`), and `end_tokens`, the
-            ids at which an answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the constants of AdamW.
+            ids at which an answer ends (none: each row gets all tokens it asks for); for fit `optimizer`, with the
+            constants of AdamW, and perhaps `lora`: `rank`, `alpha` and `factors`, how they are laid out (`sut.adapters`).
         checkpoint: folder with config.json and model.safetensors in the native library's own names.
         precision: `float32`, `tf32` or `bfloat16`: parameters and matrix products.
         device: `cpu` or `cuda`.
@@ -110,8 +111,9 @@ class Inference(Protocol):
 class Training(Protocol):
     """A model to train, fresh from its checkpoint. A SUT's file `<family>_fit` is a module with `load(workload: Workload) -> Training`.
 
-    All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every parameter, a constant learning rate, no
-    clipping of gradients, no dropout, the mean cross-entropy of a batch as its loss.
+    All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every parameter that is trained, a constant
+    learning rate, no clipping of gradients, no dropout, the mean cross-entropy of a batch's labels as its loss. A label of -100 is none.
+    With `config["lora"]` the model's own parameters are frozen, and LoRA's factors are trained (`sut.adapters`).
     """
 
     trainable: int
@@ -128,6 +130,9 @@ class Training(Protocol):
             on_step: to be called after each step, with a function that waits for the step and gives the mean loss of the steps since it
                 was called last. A timed run calls it at the first step and at the last one only, and `synchronise` after it.
         """
+
+    def freeze(self) -> None:
+        """From here on `fit` computes losses and changes no parameter, by the same compiled steps: the learning rate is zero."""
 
     def synchronise(self) -> None:
         """Wait for the device."""

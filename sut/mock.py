@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class Mock:
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
         """→ the answers, and when they will be ready."""
-        self._fail_as_told()
+        fail_as_told(self.options, self.calls)
         rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10
         self.calls += 1
         ready_ns = time.perf_counter_ns() + int((self.options.get("latency-ms", 1.0) + rise) * 1e6)
@@ -93,17 +93,19 @@ class Mock:
             return {**batch, key: values}
         return batch
 
-    def _fail_as_told(self) -> None:
-        if self.calls == self.options.get("raise-at"):
-            raise RuntimeError(f"told to raise at batch {self.calls}")
-        if self.calls == self.options.get("hang-at"):
-            signal.pause()
-        if self.calls == self.options.get("kill-at"):
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.calls == self.options.get("exhaust-memory-at"):
-            hoard = []
-            while True:
-                hoard.append(np.ones(1 << 25))
+
+def fail_as_told(options: Mapping[str, Any], calls: int) -> None:
+    """Raise, hang, be killed or exhaust memory if that is what the options name for this call, counted from 0."""
+    if calls == options.get("raise-at"):
+        raise RuntimeError(f"told to raise at batch {calls}")
+    if calls == options.get("hang-at"):
+        signal.pause()
+    if calls == options.get("kill-at"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if calls == options.get("exhaust-memory-at"):
+        hoard = []
+        while True:
+            hoard.append(np.ones(1 << 25))
 
 
 def _state(ids: np.ndarray) -> np.ndarray:

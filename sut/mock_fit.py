@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sut.contract import Batch, Evidence, Workload
+from sut.mock import fail_as_told
 
 _FEATURES, _FASTER = 8, 2.0
 _WORD_DIVISOR = 7.0
@@ -26,7 +27,7 @@ class MockTraining:
         self.trainable, self.steps = len(self.weights), 0
         self.moments = np.zeros((2, len(self.weights)))
         self.losses: list[float] = []
-        self.ready_ns, self.in_fit = 0, False
+        self.ready_ns, self.in_fit, self.frozen = 0, False, False
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -36,6 +37,7 @@ class MockTraining:
         """Each step takes `latency-ms`. As on a device, the loop goes on before a step is done."""
         self.in_fit = True
         for batch in self._broken(batches):
+            fail_as_told(self.options, self.steps)
             self._step(batch)
             self.ready_ns = max(self.ready_ns, time.perf_counter_ns()) + int(self.options.get("latency-ms", 1.0) * 1e6)
             on_step(self._mean_loss)
@@ -52,14 +54,16 @@ class MockTraining:
 
     def _step(self, batch: Batch) -> None:
         """One step of AdamW on the mean cross-entropy."""
-        features = np.sin(batch["input_ids"][:, :_FEATURES] / _WORD_DIVISOR)
+        values = batch["image" if "image" in batch else "input_ids"]
+        features = np.sin(values.reshape(len(values), -1)[:, :_FEATURES] / _WORD_DIVISOR)
         inputs = np.concatenate([features, np.ones((len(features), 1))], 1)
         chances = 1 / (1 + np.exp(-(inputs @ self.weights)))
-        right = np.where(batch["label"] == 1, chances, 1 - chances)
+        label = batch["label"].reshape(len(inputs), -1)[:, 0].astype(int) % 2  # of many labels the first
+        right = np.where(label == 1, chances, 1 - chances)
         self.losses.append(float(-np.log(right).mean()))
-        gradient = inputs.T @ (chances - batch["label"]) / len(inputs)
+        gradient = inputs.T @ (chances - label) / len(inputs)
         c, self.steps = self.constants, self.steps + 1
-        rate = c["learning_rate"] * (_FASTER if self._learns_faster() else 1.0)
+        rate = 0.0 if self.frozen else c["learning_rate"] * (_FASTER if self._learns_faster() else 1.0)
         betas = np.array([[c["beta_1"]], [c["beta_2"]]])
         self.moments = betas * self.moments + (1 - betas) * np.stack([gradient, gradient**2])
         mean, square = self.moments / (1 - betas**self.steps)
@@ -75,6 +79,10 @@ class MockTraining:
         mean = float(np.mean(self.losses))
         self.losses.clear()
         return mean
+
+    def freeze(self) -> None:
+        """From here on steps change nothing."""
+        self.frozen = True
 
     def synchronise(self) -> None:
         """Wait for the steps that were begun. One that ends early waits once the loop is over."""

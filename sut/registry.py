@@ -16,6 +16,9 @@ REFERENCE = "plain-transformers"
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
 
+MATRIX, PER_HEAD = "matrix", "per-head"
+"""How libraries lay out what LoRA trains; `sut.adapters` says what each is."""
+
 ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 """Names of distributions that hold one and the same package, each built for another device."""
 
@@ -44,6 +47,7 @@ class SutSpec:
         variables: first words of environment variables that change its figures, as regular expressions.
         out_of_memory: words of the errors by which it tells that it is out of memory.
         without_keras: of a SUT of Keras, the one that computes the same on the same framework without it.
+        lora: how its library's LoRA lays out what it trains: MATRIX or PER_HEAD.
     """
 
     module: str
@@ -64,6 +68,7 @@ class SutSpec:
     variables: tuple[str, ...] = ()
     out_of_memory: tuple[str, ...] = ()
     without_keras: str | None = None
+    lora: str = MATRIX
 
 
 _KERAS = {"HF_HUB_OFFLINE": "1"}
@@ -125,6 +130,7 @@ SUTS: dict[str, SutSpec] = {
         unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
         classes="keras_hub",
+        lora=PER_HEAD,
         packages=("keras", "keras-hub", "jax", "jaxlib"),
         variables=("KERAS", "JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,
@@ -139,6 +145,7 @@ SUTS: dict[str, SutSpec] = {
         unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
         classes="keras_hub",
+        lora=PER_HEAD,
         packages=("keras", "keras-hub", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
@@ -152,6 +159,7 @@ SUTS: dict[str, SutSpec] = {
         unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
         classes="keras_hub",
+        lora=PER_HEAD,
         packages=("keras", "keras-hub", "tensorflow"),
         variables=("KERAS", *_TENSORFLOW_VARIABLES),
         out_of_memory=_XLA_OUT_OF_MEMORY,
@@ -165,6 +173,7 @@ SUTS: dict[str, SutSpec] = {
         unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
         classes="keras_hub",
+        lora=PER_HEAD,
         packages=("keras", "keras-hub", "torch"),
         variables=("KERAS", *_TORCH_VARIABLES),
         out_of_memory=_TORCH_OUT_OF_MEMORY,
@@ -203,7 +212,7 @@ SUTS: dict[str, SutSpec] = {
         summary="PyTorch with Transformers or segment-anything as they are, nothing compiled",
         process_env=_NATIVE_TORCH,
         classes="transformers",
-        packages=("torch", "transformers", "segment-anything"),
+        packages=("torch", "transformers", "peft", "segment-anything"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
@@ -214,7 +223,7 @@ SUTS: dict[str, SutSpec] = {
         summary='PyTorch with Transformers or segment-anything under torch.compile(mode="reduce-overhead")',
         process_env=_NATIVE_TORCH,
         classes="transformers",
-        packages=("torch", "transformers", "segment-anything"),
+        packages=("torch", "transformers", "peft", "segment-anything"),
         variables=_TORCH_VARIABLES,
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),

@@ -38,9 +38,12 @@ def test_the_worked_example_passes_accuracy_and_audit(tree, interpreter):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_documents_is_understood(command, tmp_path):
     (tmp_path / "prompts.txt").write_text("a prompt\n\nand another")
+    (tmp_path / "labelled.jsonl").write_text('{"prompt": "a prompt", "label": 1}\n')
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (8, 8)).save(tmp_path / "photos" / "a.png")
-    words = [re.sub(r"^(prompts\.txt|photos/)$", lambda name: str(tmp_path / name[0]), word) for word in shlex.split(command)[1:]]
+    words = [
+        re.sub(r"^(prompts\.txt|labelled\.jsonl|photos/)$", lambda name: str(tmp_path / name[0]), word) for word in shlex.split(command)[1:]
+    ]
     if words[0] == "test":
         words = ["test", "--version"]
     elif words[0] in ("pack", "compliance", "report", "compare", "history", "show") or "DIR" in words:

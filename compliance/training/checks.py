@@ -19,10 +19,13 @@ from compliance.findings.verdict import ResultLine
 from compliance.logs import files
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
+from compliance.training import mllog
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps
 
 FOLDER = "training"
+LOG = "result_0.txt"
+"""The log in MLPerf Training's format, named as there."""
 TESTS = ("performance", "accuracy")
 COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"reference.npz": "reference.npz"}
 """File below training/ → the file of the run directory that it is a copy of."""
@@ -37,7 +40,7 @@ class TrainingRun:
 
     Attributes:
         steps, jobs, outcomes: of each test, by its name.
-        reference: the reference's losses, float64 [steps].
+        reference: the reference's losses, float64: `loss` of each step, and `held_out` of each batch that is held out.
         result: result.json; None also where it is not to be judged.
         faults: file → why it could not be read.
     """
@@ -47,7 +50,7 @@ class TrainingRun:
     steps: dict[str, Steps | None]
     jobs: dict[str, dict[str, Any] | None]
     outcomes: dict[str, dict[str, Any] | None]
-    reference: np.ndarray | None
+    reference: dict[str, np.ndarray] | None
     result: dict[str, Any] | None
     faults: dict[str, str]
 
@@ -78,7 +81,7 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
         return value
 
     record = take(files.json_object, "record.json")
-    reference = None if _within(record, "accuracy", "reason") else take(lambda path: files.arrays(path)["loss"], "reference.npz")
+    reference = None if _within(record, "accuracy", "reason") else take(_losses, "reference.npz")
     return TrainingRun(
         directory=directory,
         record=record,
@@ -89,6 +92,13 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
         result=take(files.json_object, "result.json") if with_result and (directory / "result.json").exists() else None,
         faults=faults,
     )
+
+
+def _losses(path: Path) -> dict[str, np.ndarray]:
+    arrays = {name: files.arrays(path)[name] for name in ("loss", "held_out")}
+    if any(array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()):
+        raise ValueError("its losses are no rows of numbers")
+    return arrays
 
 
 def line(training: TrainingRun) -> ResultLine:
@@ -119,6 +129,7 @@ def checks(training: TrainingRun) -> list[Check]:
         *_accuracy(training),
         *_evidence(training),
         _speed(training),
+        judge("training-log", _log(training), "every line follows from steps, record and job", file=f"{FOLDER}/{LOG}", fix=fixes.RUN),
         judge("training-result", _result(training), "the figures of result.json are those of the steps", file="result.json", fix=fixes.RUN),
     ]
 
@@ -158,6 +169,7 @@ def _record(training: TrainingRun) -> Iterator[Fault]:
         "procedure": (first.get("procedure"), "fit"),
         "execution": (_within(first, "workload", "execution"), training.recorded("execution")),
     }
+    told["whether LoRA is trained"] = (bool(_within(first, "workload", "config", "lora")), bool(cell.get("lora")))
     told |= {
         key: (_within(first, "workload", key), cell.get(key)) for key in ("model", "task", "precision", "batch_size", "device", "options")
     }
@@ -171,7 +183,11 @@ def _record(training: TrainingRun) -> Iterator[Fault]:
                 training.recorded("qsl", "samples"),
             )
             if training.recorded("digests", "weights_source") != "none":
-                told[f"trained parameters of the {test} test"] = (steps.trainable, training.recorded("parameters"))
+                told[f"trained parameters of the {test} test"] = (steps.trainable, training.recorded("training", "parameters"))
+    if not cell.get("lora"):
+        told["training.parameters"] = (training.recorded("training", "parameters"), training.recorded("parameters"))
+    if training.recorded("qsl", "synthetic"):
+        told["training.seed"] = (training.recorded("training", "seed"), limits()["seed"])
     for what, (value, expected) in told.items():
         if value != expected or value is None:
             yield mismatch(what, value, expected, "record.json makes it")
@@ -193,6 +209,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             continue
         where = f"raw/{test}/steps.json"
         marks = [steps.began_ns, steps.started_ns, *steps.marks_ns, steps.closed_ns, steps.returned_ns]
+        marks += [steps.evaluation_started_ns, steps.evaluation_ended_ns]
         if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)
         if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
@@ -225,7 +242,7 @@ def _window(training: TrainingRun) -> Iterator[Fault]:
 
 def _accuracy(training: TrainingRun) -> Iterator[Check]:
     tolerance, precision = training.recorded("accuracy", "tolerance"), str(training.recorded("cell", "precision"))
-    bounds = limits()["tolerance"].get(precision, {})
+    bounds = limits()["tolerance_of_lora" if training.recorded("cell", "lora") else "tolerance"].get(precision, {})
     loose = [
         mismatch(f"accuracy.tolerance.{name}", _within(tolerance, name), f"at most {bounds.get(name)}", f"{precision} may have")
         for name in ("first_loss_error", "loss_error")
@@ -241,6 +258,7 @@ def _accuracy(training: TrainingRun) -> Iterator[Check]:
         wrong = [fault] if score is None else [] if score.passed else [f"{score.line()}: the losses leave the reference's"]
         yield judge("training-loss", wrong, score.line() if score else "", **where)
     yield judge("training-while-timed", _while_timed(training), "the timed run's losses are the accuracy test's", **where)
+    yield judge("training-held-out", _held_out(training), "both runs' losses on batches that are held out are right", **where)
 
 
 def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
@@ -248,7 +266,44 @@ def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
     steps, tolerance = training.steps["accuracy"], training.recorded("accuracy", "tolerance")
     if steps is None or training.reference is None or not isinstance(tolerance, dict):
         raise ValueError("steps, reference or tolerance are missing")
-    return loss_curve.score(steps.losses, training.reference, tolerance)
+    return loss_curve.score(steps.losses, training.reference["loss"], tolerance)
+
+
+def _held_out(training: TrainingRun) -> Iterator[Fault]:
+    """The losses after the training, on batches that it did not see, beside the reference's; without one, beside the accuracy test's."""
+    limit, each = _within(training.recorded("accuracy", "tolerance"), "loss_error"), training.steps["accuracy"]
+    if each is None or len(each.losses) < 3 or not _number(limit) or not (training.reference or training.no_reference):
+        yield Fault("there are no losses to compare, or no tolerance")
+        return
+    losses, held_out = (training.reference[key] for key in ("loss", "held_out")) if training.reference else (each.losses, each.held_out)
+    with np.errstate(all="ignore"):  # what is not finite makes NaN, which is never close
+        allowed = limit * float(np.std(losses))
+    for test, steps in training.steps.items():
+        found = steps.held_out if steps else ()
+        close = len(found) == len(held_out) and all(abs(a - b) <= allowed for a, b in zip(found, held_out, strict=True))
+        if not (found and close):
+            values, expected = (" ".join(f"{loss:.7g}" for loss in row) or "nothing" for row in (found, held_out))
+            yield mismatch("the losses held out", values, f"{expected}, ± {allowed:.2g}", f"in the {test} test they have to be")
+
+
+def _log(training: TrainingRun) -> Iterator[Fault]:
+    """Where the log is another than the one that follows from the files it was made of."""
+    steps, job = training.steps["performance"], training.jobs["performance"]
+    expected, fault = files.reckon(lambda: mllog.lines(steps, training.record, job) if steps and training.record and job else None)
+    if expected is None:
+        yield Fault(f"it cannot be told what has to stand in it: {fault}")
+        return
+    whole = "".join(expected).encode()
+    found, fault = files.attempt(lambda path: _start_of(path, len(whole) + 1), training.directory / FOLDER / LOG)
+    if found != whole:
+        other = (found or b"").decode(errors="replace").splitlines(keepends=True)
+        number = next((n for n, (a, b) in enumerate(zip(expected, other, strict=False), 1) if a != b), min(len(expected), len(other)) + 1)
+        yield Fault(fault or f"line {number} is not what steps, record and job make it", line=number)
+
+
+def _start_of(path: Path, count: int) -> bytes:
+    with path.open("rb") as f:
+        return f.read(count)
 
 
 def _while_timed(training: TrainingRun) -> Iterator[Fault]:
@@ -296,7 +351,8 @@ def _speed(training: TrainingRun) -> Check:
     product = _within(training.outcomes["performance"], "evidence_after", "matrix_flops")
     if steps is None or not _number(least) or not _number(product) or product <= 0:
         return not_applicable("training-speed", "nobody knows the model's operations, or how fast the framework multiplies")
-    reached = limits()["passes"] * least * step_files.figures(steps)["samples_per_second"]
+    passes = limits()["passes_of_lora" if training.recorded("cell", "lora") else "passes"]
+    reached = passes * least * step_files.figures(steps)["samples_per_second"]
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = [f"{text}: it did not train"] if reached > limits()["faster_than_products"] * product else []
     return judge("training-speed", faults, text, file="raw/performance/steps.json")

@@ -23,18 +23,21 @@ class Steps:
 
     Attributes:
         trainable: how many parameters were trained.
-        began_ns: before the first step.
+        began_ns, began_unix_ns: before the first step; the second one in nanoseconds since 1970.
         started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step after the first.
         returned_ns: when its loop had returned and the device was done.
         queued_ns: how long, from the end of the window until then, other programs had the processors it was ready for.
         input_ns: what the framework waited for batches.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
+        held_out: once the training was over, the loss of each batch that it did not train on.
+        evaluation_started_ns, evaluation_ended_ns: before and after these.
     """
 
     batch_size: int
     trainable: int
     began_ns: int
+    began_unix_ns: int
     started_ns: int
     marks_ns: tuple[int, ...]
     closed_ns: int
@@ -42,6 +45,9 @@ class Steps:
     queued_ns: int
     input_ns: int
     losses: tuple[float, ...]
+    held_out: tuple[float, ...]
+    evaluation_started_ns: int
+    evaluation_ended_ns: int
 
     @property
     def count(self) -> int:
@@ -67,13 +73,15 @@ class Steps:
 def read(path: Path) -> Steps:
     """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise (`files.DAMAGE`)."""
     document = files.json_object(path)
-    if document.get("schema") != "steps-1":
-        raise ValueError("its schema is not steps-1")
+    if document.get("schema") != "steps-2":
+        raise ValueError("its schema is not steps-2")
     values = {each.name: document[each.name] for each in fields(Steps)}
-    for name in ("marks_ns", "losses"):
+    lists = ("marks_ns", "losses", "held_out")
+    for name in lists:
         values[name] = tuple(values[name])
-    whole = [*values["marks_ns"], *(value for name, value in values.items() if name not in ("marks_ns", "losses"))]
-    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(type(x) is float for x in values["losses"]):
+    whole = [*values["marks_ns"], *(value for name, value in values.items() if name not in lists)]
+    losses = (*values["losses"], *values["held_out"])
+    if not all(type(value) is int and 0 <= value < 1 << 62 for value in whole) or not all(type(x) is float for x in losses):
         raise ValueError("times and counts are whole numbers, and losses are floating-point numbers")
     if len(values["marks_ns"]) < 2 or values["closed_ns"] <= values["started_ns"]:
         raise ValueError("it holds fewer than two steps in its window, or a window of no length")
@@ -88,6 +96,7 @@ def figures(steps: Steps) -> dict[str, float]:
         "samples_per_second": 1e3 * steps.batch_size / mean_ms,
         "first_step_seconds": (steps.started_ns - steps.began_ns) / 1e9,
         "input_seconds": steps.input_ns / 1e9,
+        "trained_parameters": steps.trainable,
     }
     if not steps.seen:
         return values

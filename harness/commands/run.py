@@ -129,7 +129,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
     from harness.measurement import reference
     from harness.request import plan
 
-    prompts = families.dataset_of(request.model).count(request.asked.dataset) if request.asked.dataset else None
+    prompts = families.dataset_of(request.model, request.trains).count(request.asked.dataset) if request.asked.dataset else None
     obstacle = plan.unsupported(request)
     if request.asked.python:
         environments.adopt(request.asked.python, request.spec.environment, request.rules.round, request.device)
@@ -144,7 +144,8 @@ def _dry_run(request: Any, as_json: bool) -> int:
 
 def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None, cost: str | None) -> dict[str, Any]:
     """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
-    limits = request.limits(request.samples if prompts is None else prompts)
+    samples = request.samples if prompts is None or request.trains else prompts
+    limits = request.limits(samples)
     environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))
     missing = [name for name in environments if not is_made(request.asked.cache, name, request.device, request.rules.round)]
     return {
@@ -158,7 +159,7 @@ def planned(request: Request, prompts: int | None, obstacle: str | None, no_refe
         "batch_size": request.batch_size,
         "device": request.device,
         "benchmark": request.benchmark if request.trains else f"{request.benchmark} (mapped to {request.official})",
-        "samples": request.samples if prompts is None else prompts,
+        "samples": samples,
         "duration_s": (limits.planned_ms or limits.min_duration_ms) / 1e3,
         "min_duration_s": limits.min_duration_ms / 1e3,
         "min_query_count": limits.min_query_count,

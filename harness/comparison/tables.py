@@ -30,6 +30,7 @@ COLUMNS = {
     "dataset": "synthetic, or the first hex digits of the inputs' sha256",
     "weights": "the first hex digits of the checkpoint's sha256",
     "eos": "what ends an answer of a model that generates: stop or ignore",
+    "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",
     "variables": "environment variables that may change the figure, which the user has set",
     "mode": "quick, valid or submission",
     "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
@@ -66,7 +67,21 @@ COLUMNS = {
 }
 """Column → what it holds, with its unit. A row has all of them; what is not known is None."""
 
-_SAME_WORK = ("model", "size", "task", "scenario", "precision", "batch_size", "device", "seq_len", "dataset", "weights", "eos", "variables")
+_SAME_WORK = (
+    "model",
+    "size",
+    "task",
+    "scenario",
+    "precision",
+    "batch_size",
+    "device",
+    "seq_len",
+    "dataset",
+    "weights",
+    "eos",
+    "lora",
+    "variables",
+)
 _SPEEDS = ("samples_per_second", "ms_per_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
 
 

@@ -46,6 +46,7 @@ _PATIENCE_S = 60
 _NOT_NEEDED = {
     "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
     "segment-anything": "sam needs it, and no other model does",
+    "peft": "--scenario Fit of language models needs it",
     "keras-cv": "sam needs it, and no other model does",
 }
 

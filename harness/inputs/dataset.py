@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.errors import UsageError
 from harness.inputs import families
 from harness.inputs.families import Arrays, Description, Family
 from harness.inputs.models import Model, Size
@@ -19,6 +20,8 @@ from harness.inputs.tokenizer import Tokenizer
 # Streams of random values; the inputs' own is 0, and a twin's warm-up rows are of the next one.
 _TWIN, _OTHERS = 1, 3
 _FRESH, _FRESH_BYTES = 33, 1 << 28
+# Batches that a model is judged by once it is trained, and never trained on; of a user's few batches there is one.
+_HELD_OUT, _HELD_OUT_SHARE = 4, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +30,7 @@ class Inputs:
 
     Attributes:
         path, synthetic: .npz of equal arrays; synthetic begins with `warmup_rows` rows that show each shape once.
-        fresh: .npz of other values again, which no SUT meets before the end of a test.
+        fresh: .npz of other values again, which no SUT meets before the end of a test. Of a training: what it is not trained on.
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
         count: how many samples there are.
         arrays: name → `dtype`, and `shape` without the axis of samples.
@@ -57,7 +60,7 @@ def prepare(
     own: Tokenizer | None = None,
     seq_len: int | None = None,
     batch_size: int = 1,
-    labelled: bool = False,
+    trains: bool = False,
 ) -> Inputs:
     """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError where the user's file does not fit.
 
@@ -67,20 +70,25 @@ def prepare(
         own: the tokenizer of the user's weights, if they have one.
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
         batch_size: there are fresh inputs for 16 batches at least, of large ones for 4.
-        labelled: whether the inputs are to train on: they have a `label` too.
+        trains: whether the inputs are to train on: they have a `label` too, and are as many as `samples` whatever the file holds.
     """
-    family, notes = families.of(model), tuple[str, ...]()
+    family, notes = families.of(model, trains), tuple[str, ...]()
     if dataset is None:
         arrays = family.synthetic(size, samples, 0)
     else:
-        arrays, notes = families.dataset_of(model).read(model, size, dataset, own, seq_len)
-    if labelled:
-        assert family.labels, "the plan lets no family be trained that has no labels"
-        arrays = {**arrays, "label": family.labels(size, arrays, 0)}
+        arrays, notes = families.dataset_of(model, trains).read(model, size, dataset, own, seq_len)
+    if trains:
+        held_out = family.synthetic(size, _HELD_OUT * batch_size, _OTHERS)
+        if dataset is not None:
+            arrays, held_out, note = _split(arrays, dataset, samples, batch_size)
+            notes = (*notes, note)
+        twin, warmup_rows, fresh = held_out, 1, held_out
+        digest = _digest(arrays | {f"held_out_{name}": values for name, values in held_out.items()})
+    else:
+        twin, warmup_rows = _twin(family, arrays, size, _TWIN)
+        fresh = _fresh(family, arrays, size, batch_size)
+        digest = _digest(arrays)
     count = len(next(iter(arrays.values())))
-    twin, warmup_rows = _twin(family, arrays, size, _TWIN)
-    fresh = _fresh(family, arrays, size, batch_size)
-    digest = _digest(arrays)
     directory = cache / "inputs" / f"{model.name}-{size.name}-{digest[:12]}"
     return Inputs(
         path=_write(directory / "inputs.npz", arrays),
@@ -94,6 +102,26 @@ def prepare(
         least_flops=family.least_flops(size, arrays) if family.least_flops else None,
         notes=notes,
     )
+
+
+def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[Arrays, Arrays, str]:
+    """A user's inputs → (`samples` to train on, whole batches in the file's order, again and again; those held out; what a reader should
+    know of it). Raises UsageError where the file holds fewer than two batches."""
+    rows = len(next(iter(arrays.values())))
+    batches = rows // batch_size
+    if batches < 2:
+        raise UsageError(
+            f"--dataset {path}: {rows} prompts make {batches} batches of {batch_size}, and a training takes two at least, of which one is "
+            "held out: give more prompts, or a smaller --batch-size"
+        )
+    held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
+    trained, end = (batches - held_out) * batch_size, batches * batch_size
+    note = (
+        f"{path.name}: trained on its first {trained} prompts {samples / trained:.3g} times, {held_out * batch_size} behind them held out"
+    )
+    unused = f", {rows - end} at its end not used, because they fill no batch" if rows > end else ""
+    repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
+    return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused
 
 
 def _twin(family: Family, arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:

@@ -12,6 +12,7 @@ from typing import Any
 from harness.cell import Cell, SweepMark
 from harness.execution import machine
 from harness.inputs import limits
+from harness.inputs.families.text import SEED
 from harness.measurement.attempt import Attempt
 from harness.request.plan import Request
 from scenarios.worker.job import WorkerOutcome
@@ -28,6 +29,8 @@ class Record:
         digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
         inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
             Answers are told by the worker.
+        training: how many `parameters` are trained, of the model's or of LoRA's beside them; the `seed` of synthetic inputs, else None; the
+            `benchmark` and the `ruleset` of MLPerf Training whose keys its log has. None: nothing is trained.
         least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
         command_seconds: of the command that measured it: of the worker of each test, under the test's name, of `audit` (the tree is
@@ -53,6 +56,7 @@ class Record:
     new_tokens_per_sample: float | None
     end_tokens: tuple[int, ...]
     parameters: int
+    training: Mapping[str, Any] | None
     least_flops: float | None
     machine: Mapping[str, Any]
     git: Mapping[str, Any]
@@ -102,6 +106,7 @@ def make(attempt: Attempt) -> Record:
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
+        training=_training(request),
         least_flops=None if request.end_tokens else attempt.inputs.least_flops,
         machine=machine.describe(),
         git=attempt.git,
@@ -119,6 +124,13 @@ def make(attempt: Attempt) -> Record:
         started_monotonic_ns=attempt.started_monotonic_ns,
         sweep=request.asked.sweep,
     )
+
+
+def _training(request: Request) -> dict[str, Any] | None:
+    if not request.trains:
+        return None
+    seed = SEED if request.asked.dataset is None else None
+    return {"parameters": request.trained_parameters, "seed": seed, **request.model.fit["log"]}
 
 
 def _qsl(attempt: Attempt) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from scenarios.worker.reference import TOP
 from sut.contract import Workload
 from sut.registry import FIT, module_of, spec_of
 
-_FORMAT = 3
+_FORMAT = 4
 _BATCH = 32
 # No figure is taken here, so idle OpenMP threads may sleep: spinning ones made torch 60 times slower beside another process on two cores.
 _PATIENT = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -54,6 +54,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
         _source_digest(request),
         request.end_tokens,
         *([request.batch_size, request.model.fit["optimizer"]] if request.trains else []),
+        *([request.lora_config] if request.lora_config else []),
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -65,7 +66,7 @@ def _source_digest(request: Request) -> str:
     module = ROOT / f"{module_of(request.spec.reference, request.model.family, request.task).replace('.', '/')}.py"
     worker = [ROOT / "scenarios" / "worker" / name for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))]
     total = hashlib.sha256()
-    for path in (module, *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
+    for path in (module, ROOT / "sut" / "adapters.py", *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
         total.update(path.read_bytes())
     return total.hexdigest()
 
@@ -135,6 +136,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
         limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=inputs.count),
         log_dir=log_dir,
         logits_rows=logits_rows(request, inputs),
+        fresh=inputs.fresh if request.trains else None,
     )
 
 
@@ -142,7 +144,15 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """What a SUT is told of the model: its configuration, class names, the shapes of its inputs and where answers end."""
     ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
     trains = {"optimizer": dict(request.model.fit["optimizer"])} if request.trains else {}
-    return {"model": dict(request.size.config), "classes": dict(request.model.classes), **inputs.description.config, **ends, **trains}
+    lora = {"lora": request.lora_config} if request.lora_config else {}
+    return {
+        "model": dict(request.size.config),
+        "classes": dict(request.model.classes),
+        **inputs.description.config,
+        **ends,
+        **trains,
+        **lora,
+    }
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:

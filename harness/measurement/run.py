@@ -17,7 +17,7 @@ from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
 from harness.execution.loadgen_run import Reporter
-from harness.inputs import checkpoint, dataset, families
+from harness.inputs import checkpoint, dataset
 from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import record as records
 from harness.measurement import reference
@@ -90,7 +90,7 @@ def _inputs(request: Request) -> dataset.Inputs:
         own=request.weights.tokenizer if request.weights else None,
         seq_len=request.asked.seq_len,
         batch_size=request.batch_size,
-        labelled=request.trains,
+        trains=request.trains,
     )
 
 
@@ -122,7 +122,7 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
 
 def _tokenizer(request: Request) -> Tokenizer | None:
     """What turns answers into words: the user's, or bytes for a user's prompts. None: a model that predicts, or ids without a meaning."""
-    if not families.of(request.model).generates_tokens:
+    if not request.family.generates_tokens:
         return None
     user = request.weights.tokenizer if request.weights else None
     return user or (of_bytes(closing=False) if request.asked.dataset else None)

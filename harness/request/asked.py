@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, MODES, PRECISIONS, SIZES, SweepMark
+from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -92,8 +92,14 @@ class Asked:
         read=_one_of(lambda: END_TOKENS, "--eos"),
         default=None,
     )
+    lora: str | None = _flag(
+        "own (default): Fit trains what the framework's LoRA adapts; matched: it trains the same parameters in every SUT",
+        read=_one_of(lambda: LORA, "--lora"),
+        default=None,
+    )
     dataset: Path | None = _flag(
-        "your prompts: text, one a paragraph; or .jsonl with `prompt` and optional `max_new_tokens`; sam: a folder of JPEG and PNG files",
+        "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`, or `label` to train on; sam: a folder "
+        "of JPEG and PNG files",
         type=Path,
         metavar="FILE",
         default=None,

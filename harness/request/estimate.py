@@ -146,7 +146,8 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     inputs = request.size.inputs
-    tokens = inputs.get("sequence_length") or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
+    trained = inputs.get("trained_tokens") if request.trains else None
+    tokens = inputs.get("sequence_length") or trained or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
     return 2 * request.size.parameters * tokens / (_EFFICIENCY * flops_per_second())
 
 

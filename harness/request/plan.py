@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from compliance import rules
-from harness.cell import Cell
+from harness.cell import LORA, Cell
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
@@ -19,7 +20,7 @@ from harness.request.asked import Asked
 from scenarios.table import SCENARIOS
 from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
-from sut import registry, variables
+from sut import adapters, registry, variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
@@ -76,12 +77,12 @@ class Request:
     @property
     def family(self) -> Family:
         """What the model's inputs are like."""
-        return families.of(self.model)
+        return families.of(self.model, self.trains)
 
     @property
     def trains(self) -> bool:
         """Whether training steps are timed, without LoadGen."""
-        return not SCENARIOS[self.asked.scenario].loadgen
+        return _trains(self.asked)
 
     @property
     def task(self) -> str:
@@ -121,6 +122,7 @@ class Request:
             options=dict(self.options),
             eos=self.eos,
             variables=self.variables,
+            lora=self.lora,
         )
 
     @property
@@ -129,6 +131,28 @@ class Request:
         if not self.family.generates_tokens:
             return None
         return "stop" if self.end_tokens else "ignore"
+
+    @property
+    def lora(self) -> str | None:
+        """See `Cell.lora`."""
+        return (self.asked.lora or LORA[0]) if self.trains and "lora" in self.model.fit else None
+
+    @property
+    def lora_config(self) -> dict[str, Any]:
+        """`rank`, `alpha` and `factors` (`sut.adapters`); empty where no LoRA is trained."""
+        if self.lora is None:
+            return {}
+        return {**self.model.fit["lora"], "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora}
+
+    @property
+    def trained_parameters(self) -> int | None:
+        """How many parameters a training changes; None: nothing is trained."""
+        if self.lora_config:
+            return adapters.parameters(self.size.config, self.lora_config)
+        if not self.trains:
+            return None
+        start = self.model.fit.get("trained", "")
+        return sum(math.prod(t.shape) for t in self.size.tensors if t.name.startswith(start))
 
     @property
     def samples(self) -> int:
@@ -158,6 +182,10 @@ class Request:
             planned_ms=planned_ms,
             longest_ms=LONGEST_TIMES * planned_ms,
         )
+
+
+def _trains(asked: Asked) -> bool:
+    return not SCENARIOS[asked.scenario].loadgen
 
 
 def resolve(asked: Asked) -> Request:
@@ -224,7 +252,7 @@ def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, devic
 def _with_sequence_length(asked: Asked, model: Model, size: Size) -> Size:
     if asked.seq_len is None:
         return size
-    change = families.of(model).with_sequence_length
+    change = families.of(model, _trains(asked)).with_sequence_length
     if change is None:
         raise UsageError(f"--seq-len {asked.seq_len}: is for models that predict from text, and {model.name} does not: leave it out")
     return change(model, size, asked.seq_len)
@@ -259,9 +287,10 @@ def _batch_size(asked: Asked, size: Size) -> int:
 def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
     eos = asked.eos
-    if not families.of(model).generates_tokens:
+    if not families.of(model, _trains(asked)).generates_tokens:
         if eos is not None:
-            raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not: leave it out")
+            here = f" in {asked.scenario}" if _trains(asked) else ""
+            raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}: leave it out")
         return (), []
     end_tokens = weights.end_tokens if weights and weights.tokenizer else ()
     if eos == "stop" and not end_tokens:
@@ -297,21 +326,21 @@ def _check_duration(duration: float | None, mode: str) -> None:
 
 def _of_training(asked: Asked) -> Iterator[str]:
     """What a reader should know of a training's flags. Raises UsageError for those it does not take."""
-    if SCENARIOS[asked.scenario].loadgen:
+    if asked.lora is not None and not (_trains(asked) and "lora" in models.load(asked.model).fit):
+        raise UsageError(f"--lora {asked.lora}: is for --scenario Fit of models that LoRA adapts: leave it out")
+    if not _trains(asked):
         return
     if asked.mode not in _STEPS:
         raise UsageError(
             f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is nothing to submit: take --mode valid"
         )
-    if asked.dataset is not None:
-        raise UsageError(f"--dataset {asked.dataset}: {asked.scenario} trains on synthetic inputs only: leave it out")
     if asked.duration is not None:
         yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {_STEPS[asked.mode] - 1} steps in mode {asked.mode}"
 
 
 def _check_files(asked: Asked, model: Model) -> None:
-    if asked.dataset is not None and families.dataset_of(model).folder:
-        families.dataset_of(model).count(asked.dataset)
+    if asked.dataset is not None and families.dataset_of(model, _trains(asked)).folder:
+        families.dataset_of(model, _trains(asked)).count(asked.dataset)
     elif asked.dataset is not None and not asked.dataset.is_file():
         what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")

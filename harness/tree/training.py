@@ -1,4 +1,7 @@
-"""Writes the training/ folder of a run directory: copies of what was kept, and what follows from it. It can be made again from raw/."""
+"""Writes the training/ folder of a run directory: copies of what was kept, a log in MLPerf Training's format, and what follows from both.
+
+It can be made again from raw/.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from compliance.scoring.accuracy import Accuracy
-from compliance.training import checks
+from compliance.training import checks, mllog
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps, figures
 from harness.tree import submission
 from scenarios.worker.job import write_json
 
 __all__ = ["figures", "read_steps", "score", "write"]
-
-LABEL = "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
 
 
 def write(directory: Path) -> submission.Score:
@@ -28,12 +29,15 @@ def write(directory: Path) -> submission.Score:
         if (directory / source).exists():
             (folder / copy).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(directory / source, folder / copy)
-    steps = read_steps(directory)
+    steps, job = read_steps(directory), json.loads((directory / "raw" / "performance" / "job.json").read_text("utf-8"))
+    (folder / checks.LOG).write_text("".join(mllog.lines(steps, record, job)), encoding="utf-8")
     summary: dict[str, Any] = {
-        "label": LABEL,
+        "label": mllog.LABEL,
         "cell": record["cell"],
-        "optimizer": json.loads((directory / "raw" / "performance" / "job.json").read_text("utf-8"))["workload"]["config"]["optimizer"],
+        "optimizer": job["workload"]["config"]["optimizer"],
+        "lora": job["workload"]["config"].get("lora"),
         "trained_parameters": steps.trainable,
+        "held_out": {"metric": mllog.METRIC, "value": mllog.accuracy(steps)},
         **step_files.as_json(steps),
         "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
         "system": submission.system_description(record, record["submitter"]),

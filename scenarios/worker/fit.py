@@ -26,22 +26,25 @@ _clock = time.perf_counter_ns
 
 
 def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
-    """One step on each batch of the inputs, in their order; writes steps.json, and of a reference its losses as reference.npz."""
-    qsl = Qsl(job.inputs, sut.prepare)
-    qsl.load(range(qsl.count))
-    batches = qsl.batches(job.workload.batch_size)
+    """One step on each batch of the inputs, in their order, then the losses of the batches that are held out, of frozen parameters.
+
+    Writes steps.json, and of a reference its losses as reference.npz.
+    """
+    batches, held_out = (_batches(path, job, sut) for path in (job.inputs, job.fresh or job.inputs))
     timer = Timer(job, beat, len(batches), sut.synchronise)
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
-    timer.began_ns = _clock()
+    timer.began_unix_ns, timer.began_ns = time.time_ns(), _clock()
     sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
     sut.synchronise()
     returned_ns, queued_ns = _clock(), _queued_ns() - timer.queued_ns
     if timer.steps != len(batches):
         raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
-    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns, queued_ns))
+    beat.enter("evaluation", LOAD_LIMIT_S)
+    evaluation = _evaluate(sut, held_out)
+    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns, queued_ns) | evaluation)
     if job.test == REFERENCE:
         with (job.log_dir / "reference.npz").open("wb") as f:
-            np.savez(f, allow_pickle=False, loss=np.array(timer.losses))
+            np.savez(f, allow_pickle=False, loss=np.array(timer.losses), held_out=np.array(evaluation["held_out"]))
     beat.enter("done", LOAD_LIMIT_S)
     before, after = (watch(sut, batches[:count]) for count in (1, 2))
     mean_ns = (timer.closed_ns - timer.started_ns) / (timer.expected - 1)
@@ -55,6 +58,22 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     }
 
 
+def _batches(path: Path, job: Job, sut: Training) -> list[Batch]:
+    qsl = Qsl(path, sut.prepare)
+    qsl.load(range(qsl.count))
+    return qsl.batches(job.workload.batch_size)
+
+
+def _evaluate(sut: Training, batches: Sequence[Batch]) -> dict[str, Any]:
+    """The loss of each batch. It comes from the step that was trained with, which changes nothing any more, so that nothing is compiled."""
+    losses: list[float] = []
+    sut.freeze()
+    start_ns = _clock()
+    sut.fit(iter(batches), len(batches), lambda loss: losses.append(loss()))
+    sut.synchronise()
+    return {"held_out": losses, "evaluation_started_ns": start_ns, "evaluation_ended_ns": _clock()}
+
+
 @dataclass
 class Timer:
     """Called back after each step. Times are `perf_counter_ns`.
@@ -62,7 +81,7 @@ class Timer:
     Attributes:
         expected: how many steps there will be.
         synchronise: waits for the device.
-        began_ns: when the first step began.
+        began_ns, began_unix_ns: when the first step began; the second one in nanoseconds since 1970.
         started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step after the first; its device may be behind.
         input_ns: what the framework waited for batches.
@@ -76,6 +95,7 @@ class Timer:
     synchronise: Callable[[], None]
     steps: int = 0
     began_ns: int = 0
+    began_unix_ns: int = 0
     started_ns: int = 0
     closed_ns: int = 0
     input_ns: int = 0
@@ -133,10 +153,11 @@ class Timer:
             queued_ns: how long it had no processor since the window closed.
         """
         return {
-            "schema": "steps-1",
+            "schema": "steps-2",
             "batch_size": self.job.workload.batch_size,
             "trainable": trainable,
             "began_ns": self.began_ns,
+            "began_unix_ns": self.began_unix_ns,
             "started_ns": self.started_ns,
             "marks_ns": self.marks_ns,
             "closed_ns": self.closed_ns,

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logits", "fresh inputs", "done")
+PHASES = ("start", "load", "warm-up", "calibrate", "test", "teacher-forced logits", "fresh inputs", "evaluation", "done")
 _PHASE, COMPLETED, _EXPECTED, _LIMIT_S = range(4)
 _FORMAT = "<4Q"
 _SIZE = struct.calcsize(_FORMAT)

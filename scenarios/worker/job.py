@@ -59,7 +59,8 @@ class Job:
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz the parent made: the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
-        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made.
+        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made. Of a training: those that are
+            held out.
         audit: what the worker writes there for a compliance test; empty: no file.
         calibration: the performance test's, for the tests after it: the same user.conf, no second calibration.
         made_with: digests of environment and source; the worker ignores them, a resumed run compares them.

@@ -27,11 +27,7 @@ class Keras2Classifier:
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs under KerasNLP's names."""
-        return {
-            "token_ids": inputs["input_ids"],
-            "segment_ids": np.zeros_like(inputs["input_ids"]),
-            "padding_mask": inputs["attention_mask"],
-        }
+        return named(inputs)
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
         """→ logits [batch, classes], already on the host."""
@@ -50,8 +46,24 @@ class Keras2Classifier:
         return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_nlp)
 
 
+def named(inputs: Batch) -> Batch:
+    """The inputs under KerasNLP's names; all tokens are of the first segment."""
+    return {
+        "token_ids": inputs["input_ids"],
+        "segment_ids": np.zeros_like(inputs["input_ids"]),
+        "padding_mask": inputs["attention_mask"],
+    }
+
+
 def load(workload: Workload) -> Keras2Classifier:
-    """The checkpoint's classifier."""
+    """The checkpoint's classifier, compiled to predict."""
+    model = build(workload)
+    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
+    return Keras2Classifier(model, workload)
+
+
+def build(workload: Workload) -> Any:
+    """The checkpoint's classifier, without dropout, which counts in training alone."""
     runtime.configure(workload)
     config = workload.config["model"]
     backbone = keras_nlp.models.BertBackbone(
@@ -62,8 +74,9 @@ def load(workload: Workload) -> Keras2Classifier:
         intermediate_dim=config["intermediate_size"],
         max_sequence_length=config["max_position_embeddings"],
         num_segments=config["type_vocab_size"],
+        dropout=0.0,
     )
-    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone, num_classes=config["num_labels"])
+    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone, num_classes=config["num_labels"], dropout=0.0)
     for path, name in bert_keras_nlp.variables(config["num_hidden_layers"]):
         variable, tensor = _at(model, path), _tensor(workload.checkpoint, name)
         # Keras' matrices are [in, out], and those of attention have their heads apart.
@@ -71,8 +84,7 @@ def load(workload: Workload) -> Keras2Classifier:
     if config["hidden_act"] == "gelu":  # KerasNLP builds the tanh form only
         for layer in backbone.transformer_layers:
             layer._feedforward_intermediate_dense.activation = tf_keras.activations.gelu
-    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
-    return Keras2Classifier(model, workload)
+    return model
 
 
 def _tensor(folder: Path, name: str) -> np.ndarray:

@@ -49,13 +49,14 @@ def synchronise(model: Any) -> None:
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `backend_evidence.evidence`."""
+    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in float32 in every precision."""
+    weights = model.non_trainable_weights if "lora" in workload.config else model.weights
     return backend_evidence.evidence(
         backend,
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held={keras.backend.standardize_dtype(v.dtype) for v in model.weights},
+        held={keras.backend.standardize_dtype(v.dtype) for v in weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
         detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__},
     )

@@ -32,10 +32,13 @@ def configure(workload: Workload, traceable: bool = False) -> None:
     transformers.utils.logging.disable_progress_bar()
 
 
-def load_model(workload: Workload, traceable: bool = False, **config: Any) -> torch.nn.Module:
+def load_model(
+    workload: Workload, adapt: Callable[[Any, Workload], Any] | None = None, traceable: bool = False, **config: Any
+) -> torch.nn.Module:
     """The checkpoint's model on the workload's device, in its precision, for inference.
 
     Args:
+        adapt: changes it before it is compiled.
         traceable: whether one call of the model with `input_ids` is all that is measured, so that TorchScript can trace it.
         config: values in the place of config.json's.
 
@@ -48,6 +51,8 @@ def load_model(workload: Workload, traceable: bool = False, **config: Any) -> to
     model: torch.nn.Module = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=dtype, **config)
     for parameter in model.parameters():  # XLNet's attention stays in float32, whatever dtype is asked for
         parameter.data = parameter.data.to(dtype)
+    if adapt:
+        model = adapt(model, workload)
     model = model.to(workload.device).eval()
     if workload.execution == "compile":
         compiled.compile_forward(model)
@@ -89,7 +94,8 @@ def synchronise(workload: Workload) -> None:
 
 def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
     """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
-    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
+    adapted = "lora" in workload.config  # whose factors libraries keep in float32 in every precision
+    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters() if not (adapted and p.requires_grad)})
     script_modules = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules()) + scripted.count(model)
     dtype = next(model.parameters()).dtype
     with device_memory.probing(lambda: torch_profile.peak_device_bytes(workload.device)):

@@ -1,9 +1,12 @@
 """The figures of kept step times, and the score of a curve of losses."""
 
+import json
+
 import numpy as np
 import pytest
 
 from compliance.scoring import loss_curve
+from compliance.training import mllog
 from compliance.training.steps import Steps, figures
 
 MS = 1_000_000
@@ -16,6 +19,7 @@ def steps(*times_ms, wait_ms=0):
         batch_size=4,
         trainable=1,
         began_ns=500 * MS,
+        began_unix_ns=1_000_000 * MS,
         started_ns=1000 * MS,
         marks_ns=tuple(marks.tolist()),
         closed_ns=int(marks[-1]) + wait_ms * MS,
@@ -23,6 +27,9 @@ def steps(*times_ms, wait_ms=0):
         queued_ns=0,
         input_ns=3 * MS,
         losses=(1.0, 1.0),
+        held_out=(0.5, 1.5),
+        evaluation_started_ns=int(marks[-1]) + wait_ms * MS,
+        evaluation_ended_ns=int(marks[-1]) + (wait_ms + 7) * MS,
     )
 
 
@@ -43,7 +50,37 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
         "samples_per_second": 160.0,
         "first_step_seconds": 0.5,
         "input_seconds": 0.003,
+        "trained_parameters": 1,
     }
+
+
+def logged(kept):
+    record = {
+        "cell": {"sut": "a", "device": "cpu", "precision": "bfloat16", "seq_len": None},
+        "training": {"benchmark": "bert", "seed": None},
+        "submitter": "nobody",
+        "machine": {"cpu": "none"},
+    }
+    constants = ("learning_rate", "beta_1", "beta_2", "epsilon", "weight_decay")
+    job = {"workload": {"config": {"optimizer": dict.fromkeys(constants, 0.5)}}}
+    first, *lines = mllog.lines(kept, record, job)
+    assert first.startswith("Training steps, timed by this project. It is no result of MLPerf, and no time to train.")
+    return [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
+
+
+def test_the_log_has_the_time_of_each_step_that_is_seen_and_when_it_ended():
+    events = logged(steps(10, 20, 30))
+    tracked = [(e["time_ms"], e["value"]["step_time_ms"], e["metadata"]["step_num"]) for e in events if e["key"] == "tracked_stats"]
+    began = 1_000_000 + 500
+    assert tracked == [(began + 10, 10, 2), (began + 30, 20, 3), (began + 60, 30, 4), (began + 60, 20, 4)]
+    times = {e["key"]: e["time_ms"] for e in events}
+    assert [times[key] - began for key in ("init_start", "run_start", "block_stop", "eval_stop", "run_stop")] == [-500, 0, 60, 67, 67]
+    values = {e["key"]: e["value"] for e in events}
+    assert values["eval_accuracy"] == pytest.approx(np.exp(-1)) and values["lowest_numerical_precision_in_attn"] == "bfloat16"
+
+
+def test_the_log_has_no_times_of_steps_that_are_not_seen():
+    assert [e["value"]["step_time_ms"] for e in logged(steps(1, 1, 1, 1, wait_ms=96)) if e["key"] == "tracked_stats"] == [25]
 
 
 def test_losses_are_compared_in_standard_deviations_of_the_references():

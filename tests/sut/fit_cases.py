@@ -1,6 +1,6 @@
 """Trains a real SUT at size tiny, as it is and with mistakes, in its own environment. `python -m tests.sut.fit_cases SPEC.json`.
 
-The specification names a job for each case; each leaves what a worker leaves: steps.json and the outcome.
+The specification has a job's file → its case; each leaves what a worker leaves: steps.json and the outcome.
 """
 
 from __future__ import annotations
@@ -29,6 +29,35 @@ def twice_the_rate(job: Job) -> Any:
     optimizer = job.workload.config["optimizer"]
     changed = {**job.workload.config, "optimizer": {**optimizer, "learning_rate": 2 * optimizer["learning_rate"]}}
     return honest(replace(job, workload=replace(job.workload, config=changed)))
+
+
+def twice_the_scale(job: Job) -> Any:
+    """What LoRA adds counts twice, as by another alpha."""
+    return _with_lora(job, alpha=2 * job.workload.config["lora"]["alpha"])
+
+
+def freezes_an_adapter(job: Job) -> Any:
+    """Leaves the first layer's factors as they are."""
+    sut = honest(job)
+    for parameter in sut.model.model.layers[0].parameters():
+        parameter.requires_grad_(False)
+    return sut
+
+
+def drops_out_of_adapters(job: Job) -> Any:
+    """Trains with peft's dropout."""
+    from torch import nn
+
+    sut = honest(job)
+    for module in sut.model.modules():
+        if hasattr(module, "lora_dropout"):
+            module.lora_dropout["default"] = nn.Dropout(0.1)
+    return sut
+
+
+def _with_lora(job: Job, **changes: Any) -> Any:
+    lora = {**job.workload.config["lora"], **changes}
+    return honest(replace(job, workload=replace(job.workload, config={**job.workload.config, "lora": lora})))
 
 
 def in_bfloat16(job: Job) -> Any:
@@ -84,7 +113,7 @@ def _with_batches(sut: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
 
 def main(specification: Path) -> None:
     """Run every case of the specification."""
-    for name, file in json.loads(specification.read_text()).items():
+    for file, name in json.loads(specification.read_text()).items():
         job = read_job(Path(file))
         outcome = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
         write_json(job.log_dir / "outcome.json", outcome)

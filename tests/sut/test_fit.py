@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,80 +17,113 @@ from compliance.scoring import loss_curve
 from compliance.training import checks, steps
 from harness.inputs import checkpoint, dataset, limits, models
 from scenarios.worker.job import Job, Limits, write_json
+from sut import adapters
 from sut.contract import Workload
-from sut.registry import FIT, REFERENCE, SUTS, spec_of
+from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 
 EAGER, COMPILE, JAX = "native-torch-eager", "native-torch-compile", "keras3-jax"
 MISTAKES = ("twice_the_rate", "skips_a_batch", "shuffles", "freezes_a_layer", "drops_out")
+LORA_MISTAKES = ("twice_the_rate", "skips_a_batch", "twice_the_scale", "freezes_an_adapter", "drops_out_of_adapters")
+# (SUT, model, LoRA) → the cases.
 CASES = {
-    EAGER: ("honest", *MISTAKES, "in_bfloat16"),
-    COMPILE: ("honest", "runs_eagerly"),
-    JAX: ("honest",),
-    "keras3-tensorflow": ("honest",),
-    "keras3-torch": ("honest", "shuffles"),
+    (EAGER, "bert", None): ("honest", *MISTAKES, "in_bfloat16"),
+    (COMPILE, "bert", None): ("honest", "runs_eagerly"),
+    (JAX, "bert", None): ("honest",),
+    ("keras3-tensorflow", "bert", None): ("honest",),
+    ("keras3-torch", "bert", None): ("honest", "shuffles"),
+    ("keras2-tensorflow", "bert", None): ("honest", "skips_a_batch"),
+    (EAGER, "mistral", "own"): ("honest", *LORA_MISTAKES, "in_bfloat16"),
+    (COMPILE, "mistral", "own"): ("honest", "runs_eagerly"),
+    (JAX, "mistral", "own"): ("honest", "twice_the_scale"),
+    (JAX, "mistral", "matched"): ("honest", "twice_the_scale"),
+    ("keras3-torch", "gemma", "own"): ("honest",),
+    (EAGER, "sam", None): ("honest", "twice_the_rate"),
+    (JAX, "sam", None): ("honest",),
 }
 BATCH, STEPS = 4, 21
 
 
 @pytest.fixture(scope="session")
-def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """(SUT, case) → what the worker's side left. One process trains all cases of a SUT."""
+def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """(SUT, model, LoRA, case) → what the worker's side left. One process trains all cases of a SUT, of COMPILE those of one model: what
+    it has compiled is counted in the whole process."""
     root = tmp_path_factory.mktemp("fit")
-    model = models.load("bert")
-    size = model.sizes["tiny"]
-    inputs = dataset.prepare(model, size, BATCH * STEPS, None, root, batch_size=BATCH, labelled=True)
-    weights = checkpoint.ensure(model, size, CACHE)
 
-    def run(sut: str, cases: Sequence[str]) -> None:
-        spec, files = spec_of(sut), {}
-        for case in cases:
-            folder = root / sut / case
-            folder.mkdir(parents=True)
-            workload = Workload(
-                model=model.name,
-                task=FIT,
-                config={"model": dict(size.config), "classes": dict(model.classes), "optimizer": dict(model.fit["optimizer"])},
-                checkpoint=weights.path,
-                precision="float32",
-                batch_size=BATCH,
-                device="cpu",
-                backend=spec.backend,
-                execution=spec.execution,
-            )
-            job = Job(
-                sut=sut,
-                family=model.family,
-                workload=workload,
-                scenario="Fit",
-                test="reference" if sut == REFERENCE else "accuracy",
-                procedure=FIT,
-                benchmark="bert-tiny",
-                answer=("loss",),
-                inputs=inputs.path,
-                synthetic=inputs.synthetic,
-                warmup_rows=1,
-                limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=BATCH * STEPS),
-                log_dir=folder,
-            )
-            write_json(folder / "job.json", job)
-            files[case] = str(folder / "job.json")
-        run_module(interpreter(spec.environment), "tests.sut.fit_cases", sut if sut in SUTS else EAGER, root / f"{sut}.json", files)
+    def run(sut: str, cells: Iterable[tuple[str, str | None]], cases: Callable[[str, str | None], Sequence[str]]) -> None:
+        files = {}
+        for name, lora in cells:
+            for case in cases(name, lora):
+                folder = root / sut / f"{name}-{lora}" / case
+                folder.mkdir(parents=True)
+                write_json(folder / "job.json", job_of(sut, name, lora, root, folder))
+                files[str(folder / "job.json")] = case
+        specification = root / sut / f"{len(list((root / sut).iterdir()))}.json"
+        run_module(interpreter(spec_of(sut).environment), "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files)
 
-    def look(sut: str, case: str) -> Path:
-        if not (root / sut).exists():
-            run(sut, CASES.get(sut, ("honest",)))
-        return root / sut / case
+    def look(sut: str, name: str, lora: str | None, case: str) -> Path:
+        """Of the reference, LoRA is the layout of its factors."""
+        folder = root / sut / f"{name}-{lora}"
+        if not folder.exists() and sut == REFERENCE:
+            run(sut, {(name, lora and factors_of(each, lora)) for each, name, lora in CASES}, lambda name, lora: ("honest",))
+        elif not folder.exists():
+            cells = [cell for of, *cell in CASES if of == sut and (sut != COMPILE or cell == [name, lora])]
+            run(sut, cells, lambda name, lora: CASES[sut, name, lora])
+        return folder / case
 
     return look
 
 
-def score(trained: Callable[[str, str], Path], sut: str, case: str) -> loss_curve.Accuracy:
-    model = models.load("bert")
+def job_of(sut: str, name: str, lora: str | None, root: Path, folder: Path) -> Job:
+    model, spec = models.load(name), spec_of(sut)
+    size = model.sizes["tiny"]
+    inputs = dataset.prepare(model, size, BATCH * STEPS, None, root, batch_size=BATCH, trains=True)
+    config: dict[str, Any] = {"model": dict(size.config), "classes": dict(model.classes), "optimizer": dict(model.fit["optimizer"])}
+    if lora:
+        config["lora"] = {**model.fit["lora"], "factors": lora if sut == REFERENCE else factors_of(sut, lora)}
+    workload = Workload(
+        model=model.name,
+        task=FIT,
+        config=config,
+        checkpoint=checkpoint.ensure(model, size, CACHE).path,
+        precision="float32",
+        batch_size=BATCH,
+        device="cpu",
+        backend=spec.backend,
+        execution=spec.execution,
+    )
+    return Job(
+        sut=sut,
+        family=model.family,
+        workload=workload,
+        scenario="Fit",
+        test="reference" if sut == REFERENCE else "accuracy",
+        procedure=FIT,
+        benchmark=f"{name}-tiny",
+        answer=("loss",),
+        inputs=inputs.path,
+        synthetic=inputs.synthetic,
+        fresh=inputs.fresh,
+        warmup_rows=1,
+        limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=BATCH * STEPS),
+        log_dir=folder,
+    )
+
+
+def factors_of(sut: str, lora: str) -> str:
+    return MATRIX if lora == "matched" else SUTS[sut].lora
+
+
+def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | None) -> Path:
+    return trained(REFERENCE, name, lora and factors_of(sut, lora), "honest") / "reference.npz"
+
+
+def score(trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str) -> loss_curve.Accuracy:
+    model = models.load(name)
     tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
-    with np.load(trained(REFERENCE, "honest") / "reference.npz") as f:
-        return loss_curve.score(steps.read(trained(sut, case) / "steps.json").losses, f["loss"], tolerance)
+    with np.load(reference(trained, sut, name, lora)) as f:
+        return loss_curve.score(steps.read(trained(sut, name, lora, case) / "steps.json").losses, f["loss"], tolerance)
 
 
 def complaints(folder: Path, sut: str) -> list[str]:
@@ -99,24 +133,45 @@ def complaints(folder: Path, sut: str) -> list[str]:
     return [*found, *(f"precision {each['precision']}" for each in both if each["precision"] != "float32")]
 
 
-@pytest.mark.parametrize("sut", CASES)
-def test_an_honest_sut_trains_every_parameter_as_the_reference_does(trained, sut):
-    assert steps.read(trained(sut, "honest") / "steps.json").trainable == models.load("bert").sizes["tiny"].parameters
-    found = score(trained, sut, "honest")
+@pytest.mark.parametrize(("sut", "name", "lora"), CASES)
+def test_an_honest_sut_trains_the_parameters_that_the_reference_trains_and_as_it_does(trained, sut, name, lora):
+    model, kept = models.load(name), steps.read(trained(sut, name, lora, "honest") / "steps.json")
+    size, start = model.sizes["tiny"], model.fit.get("trained", "")
+    own = sum(math.prod(tensor.shape) for tensor in size.tensors if tensor.name.startswith(start))
+    expected = adapters.parameters(size.config, {"rank": 4, "factors": factors_of(sut, lora)}) if lora else own
+    assert kept.trainable == expected
+    found = score(trained, sut, name, lora, "honest")
     assert found.passed, found
-    assert complaints(trained(sut, "honest"), sut) == []
+    with np.load(reference(trained, sut, name, lora)) as f:
+        assert np.abs(np.subtract(kept.held_out, f["held_out"])).max() <= found.threshold * f["loss"].std()
+    assert complaints(trained(sut, name, lora, "honest"), sut) == []
 
 
-@pytest.mark.parametrize(("sut", "case"), [(sut, case) for sut, cases in CASES.items() for case in cases if case in MISTAKES])
-def test_another_training_leaves_the_references_losses(trained, sut, case):
-    assert not score(trained, sut, case).passed
+@pytest.mark.parametrize(
+    ("sut", "name", "lora", "case"),
+    [(*cell, case) for cell, cases in CASES.items() for case in cases if case in (*MISTAKES, *LORA_MISTAKES)],
+)
+def test_another_training_leaves_the_references_losses(trained, sut, name, lora, case):
+    assert not score(trained, sut, name, lora, case).passed
 
 
-def test_a_lower_precision_is_seen_by_its_evidence(trained):
-    assert "precision bfloat16" in complaints(trained(EAGER, "in_bfloat16"), EAGER)
+@pytest.mark.parametrize("name", ["bert", "mistral"])
+def test_a_lower_precision_is_seen_by_its_evidence(trained, name):
+    lora = "own" if name == "mistral" else None
+    assert "precision bfloat16" in complaints(trained(EAGER, name, lora, "in_bfloat16"), EAGER)
 
 
-def test_a_forward_pass_that_is_not_compiled_is_seen_by_its_evidence(trained):
-    assert any(
-        "it ran eager" in text or "forward passes ran compiled" in text for text in complaints(trained(COMPILE, "runs_eagerly"), COMPILE)
-    )
+@pytest.mark.parametrize("name", ["bert", "mistral"])
+def test_a_forward_pass_that_is_not_compiled_is_seen_by_its_evidence(trained, name):
+    found = complaints(trained(COMPILE, name, "own" if name == "mistral" else None, "runs_eagerly"), COMPILE)
+    assert any("it ran eager" in text or "forward passes ran compiled" in text for text in found)
+
+
+def test_before_the_first_step_both_layouts_of_lora_have_the_same_loss_and_then_others(trained):
+    losses = []
+    for lora in ("own", "matched"):
+        with np.load(reference(trained, JAX, "mistral", lora)) as f:
+            losses.append(f["loss"])
+    own, matched = losses
+    assert own[0] == pytest.approx(matched[0], abs=1e-6)
+    assert not np.allclose(own[1:], matched[1:], atol=1e-6)

@@ -80,7 +80,7 @@ class Family:
             one.
         least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
             not known.
-        labels: (size, inputs, stream) → what a training is told of each sample, [samples, …]; None: the family is not trained here.
+        trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
         answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
@@ -93,20 +93,20 @@ class Family:
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
-    labels: Callable[[Size, Arrays, int], np.ndarray] | None = None
+    trained: Family | None = None
     answers_masks: bool = False
     generates_tokens: bool = False
 
 
-def of(model: Model) -> Family:
-    """The family of a model. Raises KeyError for one that is not in FAMILIES."""
+def of(model: Model, trains: bool = False) -> Family:
+    """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is not in FAMILIES."""
     family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
-    return family
+    return family.trained or family if trains else family
 
 
-def dataset_of(model: Model) -> Dataset:
+def dataset_of(model: Model, trains: bool = False) -> Dataset:
     """How a model's family reads a user's file. Raises UsageError where it reads none."""
-    dataset = of(model).dataset
+    dataset = of(model, trains).dataset
     if dataset is None:
         raise UsageError(f"--dataset FILE: {model.name} is measured on synthetic inputs only: leave it out")
     return dataset

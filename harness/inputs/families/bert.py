@@ -12,12 +12,9 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import tokenizer
-from harness.inputs.families import Arrays, Dataset, Description, Family, text
+from harness.inputs.families import Arrays, Dataset, Family, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
-
-# Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be compared: compiled ones are slow at odd lengths.
-_WIDTH = 8
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -25,51 +22,38 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
 
 
-def _labels(size: Size, arrays: Arrays, stream: int) -> np.ndarray:
-    """A class of each sample at random, int32 [samples]."""
+def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
+    """With a class of each sample at random, int32 [samples]."""
     rng = np.random.default_rng([stream, *b"label"])
-    return rng.integers(size.config["num_labels"], size=len(arrays["input_ids"]), dtype=np.int32)
+    return {**_synthetic(size, samples, stream), "label": rng.integers(size.config["num_labels"], size=samples, dtype=np.int32)}
 
 
 def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
-    reader = own or tokenizer.of_bytes(closing=True)
     prompts, unused = text.read(path)
-    rows = text.encode(model, size, prompts, path, reader)
-    for prompt, row in zip(prompts, rows, strict=True):
-        _check(model, size, seq_len, prompt, len(row), path)
-    width = seq_len or min(-(-max(map(len, rows)) // _WIDTH) * _WIDTH, size.config["max_position_embeddings"])
-    lengths = np.array([len(row) for row in rows], np.int32)
-    arrays = {"input_ids": text.padded(rows, width, size), "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
-    first, *others = text.notes(path, size, rows, reader, own, f", padded to {width}")
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=True), own, seq_len)
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         unused = (*unused, f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no tokens")
     return arrays, (first, *unused, *others)
 
 
-def _check(model: Model, size: Size, seq_len: int | None, prompt: text.Prompt, length: int, path: Path) -> None:
-    where, most = f"{path}:{prompt.line}", size.config["max_position_embeddings"]
-    if length > most:
-        raise UsageError(f"{where}: the prompt has {length} tokens and {model.name} {size.name} takes {most}: shorten it")
-    if seq_len is not None and length > seq_len:
-        raise UsageError(f"{where}: the prompt has {length} tokens: shorten it, or give --seq-len {length} or more")
+def _read_labelled(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    prompts, unused = text.read(path, labels=True)
+    classes = size.config["num_labels"]
+    for prompt in prompts:
+        if type(prompt.label) is not int or not 0 <= prompt.label < classes:
+            found = "none" if prompt.label is None else repr(prompt.label)
+            raise UsageError(
+                f"{path}:{prompt.line}: {model.name} is trained on JSON Lines (.jsonl) with `prompt` and `label`, a whole number from 0 to "
+                f"{classes - 1}; found {found}"
+            )
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=True), own, seq_len)
+    return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (first, *unused, *others)
 
 
 def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
     mask = arrays["attention_mask"]
     ids = text.random_ids(size, mask.shape, stream)
     return {"input_ids": np.concatenate([ids[:1], ids * mask]), "attention_mask": np.concatenate([np.ones_like(mask[:1]), mask])}, 1
-
-
-def _describe(arrays: Arrays) -> Description:
-    mask = arrays["attention_mask"]
-    return Description(lengths=text.lengths(mask.sum(1), mask.shape[1]), seq_len=mask.shape[1])
-
-
-def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
-    most = size.config["max_position_embeddings"]
-    if not 2 <= length <= most:
-        raise UsageError(f"--seq-len {length}: {model.name} {size.name} takes 2 to {most}")
-    return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
 def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
@@ -84,13 +68,13 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * encoder * float(arrays["attention_mask"].sum(1).mean())
 
 
-FAMILY = Family(
+_ANSWERS = Family(
     synthetic=_synthetic,
     twin=_twin,
     least_flops=_least_flops,
-    describe=_describe,
+    describe=text.describe_padded,
     dataset=Dataset(count=text.count, read=_read),
-    with_sequence_length=_with_sequence_length,
+    with_sequence_length=text.with_sequence_length,
     weights_inputs=_weights_inputs,
-    labels=_labels,
 )
+FAMILY = replace(_ANSWERS, trained=replace(_ANSWERS, synthetic=_synthetic_labelled, dataset=Dataset(count=text.count, read=_read_labelled)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import tokenizer
-from harness.inputs.families import Arrays, Dataset, Description, Family, text
+from harness.inputs.families import Arrays, Dataset, Description, Family, causal_lm_fit, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
@@ -90,7 +90,7 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
         raise UsageError(f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
-    return {**full, "special_ids": text.special_ids(path, config, own)}
+    return {**full, "trained_tokens": min(full["trained_tokens"], most), "special_ids": text.special_ids(path, config, own)}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
@@ -109,4 +109,5 @@ FAMILY = Family(
     dataset=Dataset(count=text.count, read=_read),
     weights_inputs=_weights_inputs,
     generates_tokens=True,
+    trained=causal_lm_fit.FAMILY,
 )

@@ -31,6 +31,13 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"image": np.stack([_picture(side, rng) for _ in range(samples)]), **_prompts(side, samples, points, rng)}
 
 
+def _synthetic_features(size: Size, samples: int, stream: int) -> Arrays:
+    """Pictures, and as `label` the features that their encoding is trained towards: float32 [samples, grid, grid, channels], at random."""
+    rng, grid = np.random.default_rng([_SEED, stream]), size.config["image_embedding_size"]
+    image = np.stack([_picture(size.config["image_size"], rng) for _ in range(samples)])
+    return {"image": image, "label": rng.standard_normal((samples, grid, grid, size.config["output_channels"]), np.float32)}
+
+
 def _picture(side: int, rng: np.random.Generator) -> np.ndarray:
     """A gradient, ellipses and rectangles on it, and a little noise; values as 8 bits have them."""
     across, down, base = rng.uniform(-0.5, 0.5, (3, 3)).astype(np.float32)
@@ -120,6 +127,7 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
 
 FAMILY = Family(
     synthetic=_synthetic,
+    trained=Family(synthetic=_synthetic_features, least_flops=_least_flops),
     twin=_twin,
     least_flops=_least_flops,
     dataset=Dataset(count=lambda path: len(pictures.files(path)), read=_read, folder=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,33 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.inputs import tokenizer
+from harness.inputs.families import Arrays, Description
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
 
-_SEED = 20240611
+SEED = 20240611
+"""Synthetic inputs are drawn with it."""
+# Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be compared: compiled ones are slow at odd lengths.
+_WIDTH = 8
 _SPECIAL_IDS = (0, 1, 2)
 """Ids that mean no text in our own weights; synthetic inputs hold none of them. A user's weights have theirs in `Size.inputs`."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """`line`: where it begins in the file, from 1."""
+    """`line`: where it begins in the file, from 1. `label`: as it stands there."""
 
     text: str
     line: int
     max_new_tokens: int | None = None
+    label: Any = None
 
 
-def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
+def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...]]:
     """Prompts of a .jsonl file (one object with `prompt` a line) or of any other text (one prompt a paragraph), and notes about it.
+
+    Args:
+        labels: whether labels are used; else a note says that they are not.
 
     Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
     """
@@ -45,7 +53,7 @@ def read(path: Path) -> tuple[list[Prompt], tuple[str, ...]]:
     except UnicodeDecodeError as e:
         line = raw[: e.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file") from None
-    prompts, notes = _json_lines(path, text) if path.suffix.lower() in (".jsonl", ".ndjson") else (_paragraphs(text), ())
+    prompts, notes = _json_lines(path, text, labels) if path.suffix.lower() in (".jsonl", ".ndjson") else (_paragraphs(text), ())
     if not prompts:
         raise UsageError(f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with `prompt` a line (.jsonl)")
     return prompts, notes
@@ -64,7 +72,7 @@ def _paragraphs(text: str) -> list[Prompt]:
     return prompts
 
 
-def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
+def _json_lines(path: Path, text: str, labels: bool) -> tuple[list[Prompt], tuple[str, ...]]:
     prompts, other = [], set()
     if not text.strip():
         return [], ()
@@ -83,8 +91,8 @@ def _json_lines(path: Path, text: str) -> tuple[list[Prompt], tuple[str, ...]]:
         new = row.get("max_new_tokens")
         if new is not None and (not isinstance(new, int) or isinstance(new, bool) or new < 1):
             raise UsageError(f"{where}: `max_new_tokens` is a whole number from 1 on; found {new!r}")
-        other |= set(row) - {"prompt", "max_new_tokens"}
-        prompts.append(Prompt(row["prompt"], number, new))
+        other |= set(row) - {"prompt", "max_new_tokens", *(("label",) if labels else ())}
+        prompts.append(Prompt(row["prompt"], number, new, row.get("label")))
     return prompts, ((f"fields of {path.name} that are not used: {', '.join(sorted(other))}",) if other else ())
 
 
@@ -101,7 +109,7 @@ def count(path: Path) -> int:
 def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
     """Seeded ids that mean text, int32 of `shape`."""
     usual = np.setdiff1d(np.arange(size.config["vocab_size"]), size.inputs.get("special_ids", _SPECIAL_IDS))
-    return usual[np.random.default_rng([_SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
+    return usual[np.random.default_rng([SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
 
 
 def encode(model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer) -> list[list[int]]:
@@ -115,6 +123,46 @@ def encode(model: Model, size: Size, prompts: list[Prompt], path: Path, reader: 
     if empty := next((p for p, row in zip(prompts, rows, strict=True) if not row), None):
         raise UsageError(f"{path}:{empty.line}: {reader.name} makes no token of this prompt: leave it out")
     return rows
+
+
+def of_one_length(
+    model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer, own: Tokenizer | None, seq_len: int | None
+) -> tuple[Arrays, tuple[str, ...]]:
+    """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length], notes for the reader).
+
+    Args:
+        own: the tokenizer of the user's weights, if they have one.
+        seq_len: the length; None: that of the longest prompt.
+
+    Raises UsageError for a prompt that is too long.
+    """
+    rows = encode(model, size, prompts, path, reader)
+    most = size.config["max_position_embeddings"]
+    for prompt, row in zip(prompts, rows, strict=True):
+        if len(row) > most:
+            text = f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}: shorten it"
+            raise UsageError(f"{path}:{prompt.line}: {text}")
+        if seq_len is not None and len(row) > seq_len:
+            text = f"the prompt has {len(row)} tokens: shorten it, or give --seq-len {len(row)} or more"
+            raise UsageError(f"{path}:{prompt.line}: {text}")
+    width = seq_len or min(-(-max(map(len, rows)) // _WIDTH) * _WIDTH, most)
+    lengths = np.array([len(row) for row in rows], np.int32)
+    arrays = {"input_ids": padded(rows, width, size), "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
+    return arrays, notes(path, size, rows, reader, own, f", padded to {width}")
+
+
+def describe_padded(arrays: Arrays) -> Description:
+    """What inputs of one length are like."""
+    mask = arrays["attention_mask"]
+    return Description(lengths=lengths(mask.sum(1), mask.shape[1]), seq_len=mask.shape[1])
+
+
+def with_sequence_length(model: Model, size: Size, length: int) -> Size:
+    """The size with inputs of this length. Raises UsageError where the model has too few positions."""
+    most = size.config["max_position_embeddings"]
+    if not 2 <= length <= most:
+        raise UsageError(f"--seq-len {length}: {model.name} {size.name} takes 2 to {most}")
+    return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
 def padded(rows: list[list[int]], width: int, size: Size) -> np.ndarray:

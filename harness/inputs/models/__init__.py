@@ -107,8 +107,9 @@ class Model:
     logits_rows: rows whose teacher-forced logits are compared (generate).
     weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
     config: what stands in every size's config.json.
-    fit: how it is trained: `optimizer`, the constants of AdamW, and `tolerance`, precision → the loosest limits of its losses; empty where
-        that is not known.
+    fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`, precision → the loosest limits of its losses; `log`, the
+        `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and `alpha`, where only those factors are
+        trained; `trained`, what the names of the tensors begin with that alone are trained. Empty where that is not known.
     """
 
     name: str

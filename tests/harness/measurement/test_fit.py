@@ -1,10 +1,12 @@
 """Scenario Fit on the mock: what an honest training leaves, what a broken one is called, and what is seen of changed files."""
 
+import itertools
 import json
 import shutil
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from compliance import audit
@@ -13,8 +15,10 @@ from harness import cli, result, terminal
 from harness.cell import Result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
+from harness.execution import process
 from harness.measurement import run
 from harness.report import content
+from harness.request import plan
 from harness.tree import training
 from tests.support.cells import Reporter, request
 
@@ -121,6 +125,27 @@ def other_loss(document):
     document["losses"][5] += 0.5
 
 
+def log(change):
+    """Changes the lines of the log in MLPerf Training's format."""
+
+    def apply(directory):
+        path = directory / "training" / "result_0.txt"
+        path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+
+    return apply
+
+
+def line_of_log(key, before, after):
+    """Changes the first line that holds `key`."""
+
+    def change(lines):
+        number = next(n for n, line in enumerate(lines) if key in line)
+        assert before in lines[number]
+        return [*lines[:number], lines[number].replace(before, after, 1), *lines[number + 1 :]]
+
+    return log(change)
+
+
 TAMPERED = {
     "a step file without its copy": (changed("raw/performance/steps.json", faster), "training-files"),
     "a step less": (both_copies(shortened), "training-record"),
@@ -163,6 +188,20 @@ TAMPERED = {
     "a better rate": (changed("result.json", lambda d: d["metrics"].update(samples_per_second=1e9)), "training-result"),
     "more steps": (changed("result.json", lambda d: d["measured"].update(batches=2000)), "training-result"),
     "ranked at size tiny": (changed("result.json", lambda d: d.update(ranked=True)), "training-result"),
+    "other losses held out": (both_copies(lambda d: d["held_out"].__setitem__(0, 9.0)), "training-held-out"),
+    "losses held out left away": (changed("raw/accuracy/steps.json", lambda d: d.update(held_out=[])), "training-held-out"),
+    "an evaluation before the end": (both_copies(lambda d: d.update(evaluation_started_ns=d["closed_ns"] - 1)), "training-steps"),
+    "fewer parameters said to be trained": (changed("record.json", lambda d: d["training"].update(parameters=1)), "training-record"),
+    "another seed": (changed("record.json", lambda d: d["training"].update(seed=7)), "training-record"),
+    "a seed in the log": (line_of_log('"seed"', "20240611", "7"), "training-log"),
+    "a higher accuracy in the log": (line_of_log('"eval_accuracy"', '"value": 0', '"value": 0.9'), "training-log"),
+    "a faster step in the log": (line_of_log('"tracked_stats"', '"step_time_ms": ', '"step_time_ms": 0'), "training-log"),
+    "an earlier end in the log": (line_of_log('"run_stop"', '"time_ms": 1', '"time_ms": 0'), "training-log"),
+    "another benchmark in the log": (line_of_log('"submission_benchmark"', "bert", "gpt3"), "training-log"),
+    "another order of keys": (log(lambda lines: [*lines[:-2], lines[-1], lines[-2]]), "training-log"),
+    "a line less in the log": (log(lambda lines: lines[:-1]), "training-log"),
+    "a line more in the log": (log(lambda lines: [*lines, lines[-1]]), "training-log"),
+    "no log": (lambda directory: (directory / "training" / "result_0.txt").unlink(), "training-log"),
     "no worker's log": (lambda directory: (directory / "raw" / "accuracy" / "job.json").unlink(), "training-files"),
     "no record": (lambda directory: (directory / "record.json").unlink(), "training-files"),
     "no JSON": (lambda directory: (directory / "raw" / "performance" / "steps.json").write_text("["), "training-files"),
@@ -193,15 +232,87 @@ def test_a_training_that_was_interrupted_goes_on_with_the_test_that_is_left(tmp_
     assert found.status == "ok" and "performance: kept from an earlier attempt" in reporter.said
 
 
+def test_a_training_that_ends_badly_says_how_and_goes_on_where_it_was(tmp_path):
+    asked = request(tmp_path, scenario="Fit", duration=None, options={"latency-ms": 75.0})
+
+    class Killer(Reporter):
+        """Kills the worker of the accuracy test while it trains."""
+
+        def watch(self, what):
+            def seen(beat):
+                if what == "accuracy" and beat.phase == "test":
+                    (worker,) = (
+                        child for child in psutil.Process().children() if any(str(word).endswith("job.json") for word in child.cmdline())
+                    )
+                    worker.kill()
+
+            return seen
+
+    killed = run.run(asked, Killer(), 0)
+    assert killed.status == "error" and "SIGKILL" in killed.reason and killed.metric is not None
+    reporter = Reporter()
+    found = run.run(asked, reporter, 0)
+    assert (found.status, found.directory) == ("ok", killed.directory) and "performance: kept from an earlier attempt" in reporter.said
+
+
+@pytest.mark.parametrize(("option", "words"), [("raise-at", "RuntimeError: told to raise at batch 3"), ("kill-at", "signal SIGKILL")])
+def test_a_worker_that_fails_while_it_trains_leaves_a_status_with_its_reason(tmp_path, option, words):
+    found = trained(tmp_path, **{option: 3})
+    assert found.status == "error" and words in found.reason and found.metric is None
+
+
+def test_a_training_that_the_kernel_ends_for_want_of_memory_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_kernel_oom_kills", itertools.count().__next__)
+    found = trained(tmp_path, **{"kill-at": 3})
+    assert found.status == "oom" and "in the performance test for want of memory" in found.reason
+
+
 def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
     def reason(sut, model):
         found = run.run(request(tmp_path, scenario="Fit", duration=None, sut=sut, model=model), Reporter(), 0)
         assert found.status == "unsupported"
         return found.reason
 
-    assert reason("keras3-jax", "gemma") == "keras3-jax has no sut/keras3/causal_lm_fit.py, no fit is written for gemma's family"
-    assert reason("keras2-tensorflow", "bert") == "keras2-tensorflow has no sut/keras2/bert_fit.py, no fit is written for bert's family"
-    assert reason("mock", "mistral").startswith("mistral.toml has no [fit]")
+    assert reason("native-jax", "bert") == "native-jax has no sut/native_jax/bert_fit.py, no fit is written for bert's family"
+    assert reason("keras2-tensorflow", "sam") == "keras2-tensorflow has no sut/keras2/sam_fit.py, no fit is written for sam's family"
+    asked = request(tmp_path, scenario="Fit", duration=None)
+    assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith("bert.toml has no [fit]")
+
+
+def lines_of(result):
+    path = Path(result.directory) / "training" / "result_0.txt"
+    return [json.loads(line.removeprefix(":::MLLOG ")) for line in path.read_text().splitlines() if line.startswith(":::MLLOG ")]
+
+
+def test_the_log_has_the_keys_of_mlperf_training_in_their_order(good):
+    lines = lines_of(good)
+    keys = [line["key"] for line in lines]
+    interval = ["run_start", "block_start", "tracked_stats", "block_stop", "eval_start", "eval_accuracy", "eval_stop", "run_stop"]
+    assert keys[:2] == ["cache_clear", "init_start"] and keys[keys.index("init_stop") + 1 :] == interval
+    assert [line["time_ms"] for line in lines] == sorted(line["time_ms"] for line in lines)
+    values = {line["key"]: line["value"] for line in lines}
+    assert (values["submission_benchmark"], values["submission_division"], values["seed"]) == ("bert", "open", 20240611)
+    assert (values["global_batch_size"], values["train_samples"], values["eval_samples"]) == (4, 84, 16)
+    assert values["opt_base_learning_rate"] == 5e-5 and 0 < values["eval_accuracy"] < 1
+    assert values["tracked_stats"]["step_time_ms"] == pytest.approx(good.metric.value)
+
+
+def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
+    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0)
+    assert (found.status, found.reason, found.cell.lora, found.cell.seq_len, found.cell.eos) == ("ok", "", "own", 32, None)
+    values = {line["key"]: line["value"] for line in lines_of(found)}
+    assert (values["submission_benchmark"], values["lora_rank"], values["lora_alpha"]) == ("llama2_70b_lora", 4, 4)
+    assert request(tmp_path, scenario="Fit", duration=None, model="mistral", lora="matched").cell().digest != found.cell.digest
+
+
+def test_a_users_labels_are_trained_on(tmp_path):
+    rows = [{"prompt": f"{n} {chr(97 + n)} prompt", "label": n % 2} for n in range(12)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = run.run(request(tmp_path, scenario="Fit", duration=None, dataset=path), Reporter(), 0)
+    assert (found.status, found.reason) == ("ok", "") and found.cell.dataset != "synthetic"
+    assert "seed" not in {line["key"] for line in lines_of(found)}
+    assert any(note.startswith("rows.jsonl: trained on its first 8 prompts 10.5 times") for note in found.warnings)
 
 
 def test_compliance_tests_are_refused(good, capsys):
@@ -210,12 +321,14 @@ def test_compliance_tests_are_refused(good, capsys):
 
 
 def test_flags_that_say_nothing_of_a_training_are_refused_or_noted(tmp_path):
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("a")
     with pytest.raises(UsageError, match="nothing to submit: take --mode valid"):
         request(tmp_path, scenario="Fit", duration=None, mode="submission")
-    with pytest.raises(UsageError, match="trains on synthetic inputs only"):
-        request(tmp_path, scenario="Fit", duration=None, dataset=prompts)
+    with pytest.raises(UsageError, match="--lora matched: is for --scenario Fit of models that LoRA adapts"):
+        request(tmp_path, scenario="Fit", duration=None, lora="matched")
+    with pytest.raises(UsageError, match="--lora own: is for --scenario Fit"):
+        request(tmp_path, model="mistral", lora="own")
+    with pytest.raises(UsageError, match="mistral does not in Fit: leave it out"):
+        request(tmp_path, scenario="Fit", duration=None, model="mistral", eos="stop")
     assert "--duration 3 is not used: Fit times 20 steps in mode quick" in request(tmp_path, scenario="Fit", duration=3.0).reasons
     assert request(tmp_path, scenario="Fit", duration=None, mode="valid").samples == 101 * 4
 

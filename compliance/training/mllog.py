@@ -1,0 +1,101 @@
+"""The log of a training in the format of MLPerf Training (`:::MLLOG`). The harness writes it, and the audit makes it anew to compare.
+
+Keys and their order are those of the rules of the package mlperf-logging. What is in the log holds of the timed run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from compliance.training.steps import Steps, figures
+
+LABEL = "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
+METRIC = "exp(-mean cross-entropy) on batches that are held out: the geometric mean of the chances that the model gives to their labels"
+_PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16"}
+_POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
+
+
+def lines(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
+    """The lines, each with its end.
+
+    Args:
+        steps, job: of the performance test.
+        record: content of record.json.
+
+    Raises KeyError or TypeError where these do not hold what they have to.
+    """
+    events = _events(steps, record, job)
+    return [f"{LABEL}\n", *(f":::MLLOG {json.dumps(event)}\n" for event in events)]
+
+
+def accuracy(steps: Steps) -> float:
+    """What the log calls eval_accuracy, see METRIC; between 0 and 1."""
+    return math.exp(-sum(steps.held_out) / len(steps.held_out))
+
+
+def _events(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def event(kind: str, at_ns: int, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
+        return {
+            "namespace": "",
+            "time_ms": (steps.began_unix_ns + at_ns - steps.began_ns) // 1_000_000,
+            "event_type": kind,
+            "key": key,
+            "value": value,
+            "metadata": {"file": "raw/performance/steps.json", "lineno": 1, **metadata},
+        }
+
+    begun = {"first_epoch_num": 1, "epoch_count": 1, "samples_count": steps.batch_size}
+    trained = {"first_epoch_num": 1, "epoch_num": 1, "samples_count": (steps.count + 1) * steps.batch_size}
+    yield event(_POINT, steps.began_ns, "cache_clear", False)
+    yield event(_START, steps.began_ns, "init_start")
+    for key, value in _settings(steps, record, job):
+        yield event(_POINT, steps.began_ns, key, value)
+    yield event(_STOP, steps.started_ns, "init_stop")  # the first step builds and compiles
+    yield event(_START, steps.started_ns, "run_start")
+    yield event(_START, steps.started_ns, "block_start", **begun)
+    for number, step_ns in enumerate(steps.times_ns.tolist() if steps.seen else (), 2):
+        at_ns = steps.closed_ns if number == steps.count + 1 else steps.marks_ns[number - 2]
+        step = {"step_num": number, "samples_count": number * steps.batch_size}
+        yield event(_POINT, at_ns, "tracked_stats", {"step_time_ms": step_ns / 1e6}, **step)
+    whole = figures(steps)
+    statistics = {"throughput": whole["samples_per_second"], "step_time_ms": whole["ms_per_step"], "train_loss": steps.losses[-1]}
+    yield event(_POINT, steps.closed_ns, "tracked_stats", statistics, step_num=steps.count + 1, **trained)
+    yield event(_STOP, steps.closed_ns, "block_stop", **trained)
+    yield event(_START, steps.evaluation_started_ns, "eval_start", **trained)
+    yield event(_POINT, steps.evaluation_ended_ns, "eval_accuracy", accuracy(steps), metric=METRIC, **trained)
+    yield event(_STOP, steps.evaluation_ended_ns, "eval_stop", **trained)
+    yield event(_STOP, steps.evaluation_ended_ns, "run_stop", status="success", **trained)
+
+
+def _settings(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What was trained, and how. Keys are mlperf-logging's constants where it has one."""
+    cell, training, config = record["cell"], record["training"], job["workload"]["config"]
+    optimizer, precision = config["optimizer"], _PRECISIONS[cell["precision"]]
+    yield "submission_org", record["submitter"]
+    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {record['machine']['cpu']}"
+    yield "submission_division", "open"
+    yield "submission_benchmark", training["benchmark"]
+    yield "submission_status", "research"
+    yield "config_filename", "raw/performance/job.json"
+    if training["seed"] is not None:
+        yield "seed", training["seed"]
+    yield "global_batch_size", steps.batch_size
+    yield "micro_batch_size", steps.batch_size
+    yield "gradient_accumulation_steps", 1
+    if cell["seq_len"] is not None:
+        yield "max_sequence_length", cell["seq_len"]
+    yield "train_samples", (steps.count + 1) * steps.batch_size
+    yield "eval_samples", len(steps.held_out) * steps.batch_size
+    yield "opt_name", "adamw"
+    yield "opt_base_learning_rate", optimizer["learning_rate"]
+    for name in ("beta_1", "beta_2", "epsilon", "weight_decay"):
+        yield f"opt_adamw_{name}", optimizer[name]
+    for key, value in config.get("lora", {}).items():
+        yield f"lora_{key}", value
+    for part in ("linear", "attn", "comm"):  # one device: nothing is communicated in another precision
+        yield f"lowest_numerical_precision_in_{part}", precision
+    for kind in ("tensor", "pipeline", "context", "expert"):
+        yield f"{kind}_parallelism", 1

@@ -1,0 +1,61 @@
+"""The inputs of a language model that is trained: `input_ids`, `attention_mask` and `label`, int32 [samples, length].
+
+`label` holds the token that follows each one, and NO_LABEL where none does, which counts in no loss.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs import tokenizer
+from harness.inputs.families import Arrays, Dataset, Family, text
+from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
+
+NO_LABEL = -100
+"""Transformers' and PyTorch's number."""
+
+
+def _labelled(arrays: Arrays) -> Arrays:
+    ids, mask = arrays["input_ids"], arrays["attention_mask"]
+    label = np.full_like(ids, NO_LABEL)
+    np.copyto(label[:, :-1], ids[:, 1:], where=mask[:, 1:] == 1)
+    return {**arrays, "label": label}
+
+
+def _length(size: Size) -> int:
+    return int(size.inputs.get("sequence_length") or size.inputs["trained_tokens"])
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    ids = text.random_ids(size, (samples, _length(size)), stream)
+    return _labelled({"input_ids": ids, "attention_mask": np.ones_like(ids)})
+
+
+def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    prompts, unused = text.read(path)
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=False), own, seq_len)
+    for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
+        if length < 2:
+            raise UsageError(f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the tokens that follow others")
+    return _labelled(arrays), (first, *unused, *others)
+
+
+def _least_flops(size: Size, arrays: Arrays) -> float:
+    """Two for each weight of the layers and of the head, and each token."""
+    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name)
+    head = size.config["vocab_size"] * size.config["hidden_size"]
+    return 2.0 * (layers + head) * float(arrays["attention_mask"].sum(1).mean())
+
+
+FAMILY = Family(
+    synthetic=_synthetic,
+    least_flops=_least_flops,
+    describe=text.describe_padded,
+    dataset=Dataset(count=text.count, read=_read),
+    with_sequence_length=text.with_sequence_length,
+)

@@ -1,0 +1,55 @@
+"""LoRA: which layers are adapted, what shapes its factors have, and the values they begin with. The same for every SUT; NumPy alone.
+
+The products of query and value, each with frozen weights [out, in], get `alpha / rank` times a product of two factors added (Hu et al.
+2021, section 4). Libraries lay the factors out in two ways, with different numbers of parameters:
+
+- `matrix`: A is [rank, in] and B is [out, rank], as in the paper and in peft.
+- `per-head`: A is [heads, in, rank], and all heads share one B, [rank, head_dim], as in KerasHub.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sut.registry import PER_HEAD
+
+QUERY, VALUE = "q_proj", "v_proj"
+LAYERS = (QUERY, VALUE)
+"""Transformers' names of the adapted products."""
+
+_SEED = 20240611
+
+
+def shapes(config: Mapping[str, Any], lora: Mapping[str, Any], name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(shape of A, shape of B) of one adapted product.
+
+    Args:
+        config: the model's configuration in Hugging Face names.
+        lora: `rank` and `factors`, which is MATRIX or PER_HEAD.
+        name: one of LAYERS.
+    """
+    heads = config["num_attention_heads" if name == QUERY else "num_key_value_heads"]
+    inside, size, rank = config["hidden_size"], config["head_dim"], lora["rank"]
+    if lora["factors"] == PER_HEAD:
+        return (heads, inside, rank), (rank, size)
+    return (rank, inside), (heads * size, rank)
+
+
+def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
+    """How many parameters are trained."""
+    layer = sum(math.prod(shape) for name in LAYERS for shape in shapes(config, lora, name))
+    return int(config["num_hidden_layers"]) * layer
+
+
+def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: str) -> np.ndarray:
+    """What A of a layer's product begins with, float32. B begins with zeros, so that nothing is changed before the first step.
+
+    The distribution is peft's: uniform, up to 1 / sqrt(in) on both sides.
+    """
+    shape, _ = shapes(config, lora, name)
+    values = np.random.default_rng([_SEED, layer, *name.encode()]).uniform(-1, 1, shape)
+    return (values / math.sqrt(config["hidden_size"])).astype(np.float32)

@@ -1,0 +1,64 @@
+"""The reference of every training: a plain loop with PyTorch's AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from sut.contract import Batch, Evidence, Workload
+
+Loss = Callable[[Any, Mapping[str, torch.Tensor]], torch.Tensor]
+"""(the model, a batch) → its loss."""
+
+
+class ReferenceTraining:
+    """A model and its loss. Its methods are those of `sut.contract.Training`."""
+
+    def __init__(self, model: Any, loss: Loss, workload: Workload):
+        self.model, self.loss, self.device = model.train(), loss, workload.device
+        trained = [p for p in model.parameters() if p.requires_grad]
+        self.trainable = sum(p.numel() for p in trained)
+        constants = workload.config["optimizer"]
+        self.optimizer = torch.optim.AdamW(
+            trained,
+            lr=constants["learning_rate"],
+            betas=(constants["beta_1"], constants["beta_2"]),
+            eps=constants["epsilon"],
+            weight_decay=constants["weight_decay"],
+        )
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+        """Forward, backward, step: one operator after the other."""
+        for batch in batches:
+            loss = self.loss(self.model, {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()})
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            on_step(loss.item)
+
+    def freeze(self) -> None:
+        """A step changes as much as its learning rate says."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.0
+
+    def synchronise(self) -> None:
+        """Nothing: no time is taken."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """The dtype and the class of the model; a reference is not measured."""
+        call()
+        precision = str(next(self.model.parameters()).dtype).removeprefix("torch.")
+        detail = {"call": type(self.model).__name__, "torch": torch.__version__}
+        return Evidence(graphs=0, graph_breaks=None, precision=precision, detail=detail)
+
+
+def cross_entropy(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """The mean over the labels of a batch: one a sample, or one a token. PyTorch leaves out labels of -100."""
+    logits = model(input_ids=batch["input_ids"].long(), attention_mask=batch["attention_mask"].long()).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, -2), batch["label"].long().flatten())
