@@ -82,8 +82,13 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
-def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
+def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+    """What `call` does with `model`, or with the modules of a ModuleList.
+
+    Args:
+        name: what of the library it is to reach, for the reader.
+        versions: of more libraries, by name.
+    """
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
     scripted = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
     dtype = next(model.parameters()).dtype
@@ -121,6 +126,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
+            **versions,
             **(compiled.detail(model, workload.device) if is_compiled else {}),
         },
     )

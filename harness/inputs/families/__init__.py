@@ -24,6 +24,7 @@ FAMILIES = {
     "bert": "harness.inputs.families.bert",
     "causal_lm": "harness.inputs.families.causal_lm",
     "sam": "harness.inputs.families.sam",
+    "stable_diffusion": "harness.inputs.families.stable_diffusion",
 }
 """The family a model's TOML names → its module, which holds a `FAMILY`."""
 
@@ -81,6 +82,7 @@ class Family:
             not known.
         labels: (size, inputs, stream) → what a training is told of each sample, [samples, …]; None: the family is not trained here.
         answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
+        answers_images: whether answers are images, which are then shown.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -94,6 +96,7 @@ class Family:
     least_flops: Callable[[Size, Arrays], float] | None = None
     labels: Callable[[Size, Arrays, int], np.ndarray] | None = None
     answers_masks: bool = False
+    answers_images: bool = False
     generates_tokens: bool = False
 
 
