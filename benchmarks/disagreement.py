@@ -40,10 +40,11 @@ from sut.contract import Workload
 from sut.registry import REFERENCE, SUTS, packages, spec_of, unsupported
 
 _SAMPLES, _REFERENCE_BATCH = 64, 32
-_HEAD = """# How far honest SUTs are from the reference, over 64 synthetic inputs (sam base: 2): benchmarks/disagreement.py wrote it.
+_HEAD = """# How far honest SUTs are from the reference, over 64 inputs or a size's `quick_samples`: benchmarks/disagreement.py wrote it.
 # Trainings: over the losses of as many steps, in standard deviations of the reference's: loss_error, and first_loss_error of the first.
 # harness/inputs/limits.py makes the limits of accuracy tests from it. In standard deviations of the reference's logits or scores: what ends
 # in _error, and logit_gap. As shares of the generated tokens: compared_fraction and argmax_fraction. Masks: intersection over union.
+# Pictures: PSNR in decibels.
 """
 
 

@@ -20,13 +20,17 @@ NEVER = "{} ; sys_platform == 'never'\n"
 # tokenizers asks for it to download from the hub, which the harness never does: a dozen packages less.
 # keras-cv imports tensorflow-datasets, which asks for these to load data sets, as nothing here does; promise has no wheel.
 _OF_DATASETS = ("array-record", "promise", "pyarrow", "simple-parsing", "tensorflow-metadata")
-NEVER_IN = {"core": ("huggingface-hub",), "keras2-tensorflow-cpu": _OF_DATASETS, "keras2-tensorflow-cuda": _OF_DATASETS}
+# On Keras 3 only its modules of Stable Diffusion are imported, which need neither.
+_OF_KERAS_CV = ("keras-core", "tensorflow-datasets")
+NEVER_IN = {"core": ("huggingface-hub",), "keras2": _OF_DATASETS, "keras3": _OF_KERAS_CV}
 CUDA_ONLY = re.compile(r"(nvidia-|cuda-|triton\b)")
 
 
 def _overrides(name: str) -> str:
     line = re.search(r"^tensorflow\b(?!-)", (HERE / f"{name}.in").read_text(), re.M)
-    return "".join(NEVER.format(p) for p in ("tensorflow-text", *(() if line else ("tensorflow",)), *NEVER_IN.get(name, ())))
+    return "".join(
+        NEVER.format(p) for p in ("tensorflow-text", *(() if line else ("tensorflow",)), *NEVER_IN.get(name.partition("-")[0], ()))
+    )
 
 
 def _blocks(text: str) -> list[str]:

@@ -217,7 +217,8 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
 
 
 def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
-    """ms_per_step: the time of one batch, the published benchmark's unit. Tokens are those answered."""
+    """ms_per_step: the time of one batch, the published benchmark's unit; ms_per_denoising_step is that of a model that makes images in
+    steps. Tokens are those answered."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
     metrics = {
         f"latency_{name}_ms": detail.get(key) / 1e6
@@ -228,6 +229,8 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
         measured = _measured(detail, record, performance)
         batch = measured["samples"] / measured["batches"] if measured else record["cell"]["batch_size"]
         metrics |= {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+        if steps := record["qsl"].get("denoising_steps"):
+            metrics["ms_per_denoising_step"] = metrics["ms_per_step"] / steps
         if "tokens" in measured:
             metrics["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
     if samples := performance.answered.get("samples"):

@@ -35,7 +35,7 @@ _ESTIMATES = {
 }
 _TOLD = (
     *("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction"),
-    *("mask_mean_iou", "mask_smallest_iou", "logits_error", "score_error"),
+    *("mask_mean_iou", "mask_smallest_iou", "logits_error", "score_error", "image_smallest_psnr", "latents_error"),
 )
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 
@@ -190,6 +190,8 @@ def speed(result: Result) -> str:
         parts.append(f"{m['samples_per_second']:,.4g} samples/s")
     elif "ms_per_step" in m:
         parts.append(f"{m['ms_per_step']:.4g} ms/step")
+    if "ms_per_denoising_step" in m:
+        parts.append(f"{m['ms_per_denoising_step']:.4g} ms/denoising step, {round(m['ms_per_step'] / m['ms_per_denoising_step'])} an image")
     return " · ".join(parts)
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from sut import weights_files
 from sut.contract import Batch
-from sut.weight_maps import sam as weight_map
 
 
 def prepare(inputs: Batch) -> Batch:
@@ -33,29 +29,3 @@ def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
     """
     logits, scores = (np.asarray(outputs[name][:, 1:], np.float32) for name in ("masks", "iou_pred"))
     return {"mask": logits > 0, "logits": np.ascontiguousarray(logits[:, :, ::7, ::7]), "score": np.ascontiguousarray(scores)}
-
-
-def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tuple[str, Any, bool]]:
-    """(Meta's name, the variable, whether it is a layer's weight) of each tensor of a checkpoint.
-
-    Args:
-        roots: what the first name of a path stands for.
-        table: one of `sut.weight_maps.sam`.
-    """
-    for name, path in table.items():
-        first, *rest = path.split(".")
-        found = roots[first]
-        for step in rest:
-            found = found[int(step)] if step.isdigit() else getattr(found, step)
-        if name.endswith("*"):
-            for part, variable in zip(("weight", "bias"), found.weights, strict=False):
-                yield name[:-1] + part, variable, part == "weight"
-        else:
-            yield name, found, False
-
-
-def assign(checkpoint: Path, places: Iterable[tuple[str, Any, bool]]) -> None:
-    """Give each variable its tensor."""
-    for name, variable, is_weight in places:
-        value = weights_files.tensor(checkpoint, name).astype(np.float32)
-        variable.assign(weight_map.to_keras(value) if is_weight else value)

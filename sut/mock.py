@@ -67,6 +67,10 @@ class Mock:
             logits = np.ascontiguousarray(batch["image"][:, ::4, ::4].transpose(0, 3, 1, 2)) - np.float32(0.5)
             coarse = np.ascontiguousarray(logits[:, :, ::7, ::7])
             return {"mask": logits > 0, "logits": coarse, "score": coarse.mean((2, 3)) + batch["points"].mean((1, 2), keepdims=True)[:, 0]}
+        if "noise" in batch:
+            latents = batch["noise"] + np.float32(1e-9) * _state(batch["input_ids"])[:, -1, None, None, None]
+            image = (latents[..., :3].clip(-2, 2) * 60 + 128).astype(np.uint8).repeat(8, axis=1).repeat(8, axis=2)
+            return {"image": image, "latents": np.stack([latents / quarter for quarter in (4, 3, 2, 1)], axis=1).astype(np.float32)}
         if "max_new_tokens" not in batch:
             state = _state(batch["input_ids"] * batch["attention_mask"])[:, -1]
             return {"logits": np.stack([np.sin(state), np.cos(state)], 1).astype(np.float32)}

@@ -76,13 +76,18 @@ Hooks = Callable[[Any, Callable[..., None], Callable[..., None]], AbstractContex
 """(model, what to call before and after each forward pass) → the context in which that is done."""
 
 
+def parts(model: torch.nn.Module) -> list[torch.nn.Module]:
+    """The modules that a call enters: the model itself, or those of a ModuleList, which is none and holds several."""
+    return list(model) if isinstance(model, torch.nn.ModuleList) else [model]
+
+
 @contextmanager
 def module_hooks(model: torch.nn.Module, before: Callable[..., None], after: Callable[..., None]) -> Iterator[None]:
-    """Hooks around the model's `__call__`, which is no part of a compiled forward.
+    """Hooks around the model's `__call__`, which is no part of a compiled forward; of several around that of each.
 
     What `torch.compile(model)` returns is a module of its own, with a `__call__` of its own.
     """
-    handles = [model.register_forward_pre_hook(before), model.register_forward_hook(after)]
+    handles = [hook for part in parts(model) for hook in (part.register_forward_pre_hook(before), part.register_forward_hook(after))]
     try:
         yield
     finally:

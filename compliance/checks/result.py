@@ -98,7 +98,10 @@ def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
     samples, batches = counts.batches(detail, subject.scenario, subject.recorded("cell", "batch_size"))
     expected: dict[str, float | None] = {"samples_per_second": rate}
     if rate and samples and batches:
-        expected["ms_per_step"] = 1000 * samples / batches / rate
+        expected["ms_per_step"] = ms = 1000 * samples / batches / rate
+        steps = subject.recorded("qsl", "denoising_steps")
+        if type(steps) is int and steps > 0:
+            expected["ms_per_denoising_step"] = ms / steps
     for name, value in (expected | _latencies(metrics, subject)).items():
         figure = metrics.get(name)
         if value is not None and not (isinstance(figure, int | float) and math.isclose(figure, value, rel_tol=1e-6)):

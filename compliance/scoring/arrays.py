@@ -5,17 +5,22 @@ Metrics are called `<name>_<metric>`, and so are their limits in the tolerance:
 - boolean: `mean_iou` and `smallest_iou` over the samples, the intersection over union; at least the limit passes. Two empty masks agree.
 - floating-point: `error`, the largest difference in standard deviations of the reference's array; at most the limit passes. Where the
   reference is constant, differences are in units of the constant's magnitude, or of 1 where that is 0.
-- integer: `equal_fraction`, the share of equal values; at least the limit passes.
+- 8 bits without a sign, a picture: `smallest_psnr` over the samples, the peak signal-to-noise ratio in decibels, of equal pictures 100; at
+  least the limit passes.
+- other integer: `equal_fraction`, the share of equal values; at least the limit passes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from compliance.scoring.payload import split
 from compliance.scoring.value import Accuracy, Arrays, spread
+
+_PEAK, _EQUAL_DB = 255.0, 100.0
 
 
 def score(
@@ -51,22 +56,33 @@ def _share(distance: float, allowed: float) -> float:
 
 
 def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
-    """Of one sample: the intersection over union of masks, the largest difference of floats, or the number of equal integers."""
+    """Of one sample: the intersection over union of masks, the largest difference of floats, the PSNR of pictures, or the number of equal
+    integers."""
     if expected.dtype == bool:
         union = int((answer | expected).sum())
         return int((answer & expected).sum()) / union if union else 1.0
     if expected.dtype.kind == "f":
         return float(np.abs(answer.astype(np.float64) - expected.astype(np.float64)).max())
+    if expected.dtype == np.uint8:
+        return psnr(answer, expected)
     return float((answer == expected).sum())
 
 
-def _metrics(key: str, agreement: np.ndarray, expected: np.ndarray) -> Iterator[tuple[str, float, int]]:
-    """(name, value, the best value there is: 0 or 1) of each metric of one array. `agreement`: of each sample."""
+def psnr(picture: np.ndarray, expected: np.ndarray) -> float:
+    """The peak signal-to-noise ratio of two pictures of 8 bits in decibels, at most 100, which equal ones have."""
+    mean_square = float(((picture.astype(np.float64) - expected) ** 2).mean())
+    return min(_EQUAL_DB, 10 * math.log10(_PEAK**2 / mean_square)) if mean_square else _EQUAL_DB
+
+
+def _metrics(key: str, agreement: np.ndarray, expected: np.ndarray) -> Iterator[tuple[str, float, float]]:
+    """(name, value, the best value there is: 0, 1 or 100 dB) of each metric of one array. `agreement`: of each sample."""
     if expected.dtype == bool:
         yield f"{key}_mean_iou", float(agreement.mean()), 1
         yield f"{key}_smallest_iou", float(agreement.min()), 1
     elif expected.dtype.kind == "f":
         yield f"{key}_error", float(agreement.max() / _unit(key, expected)), 0
+    elif expected.dtype == np.uint8:
+        yield f"{key}_smallest_psnr", float(agreement.min()), _EQUAL_DB
     else:
         yield f"{key}_equal_fraction", float(agreement.sum() / expected.size), 1
 

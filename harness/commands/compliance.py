@@ -24,6 +24,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
+from harness.inputs.checkpoint import files as weight_files
 from harness.request.flags import Parser, add_common, known_name
 from harness.terminal import duration, near
 from harness.tree import submission
@@ -161,18 +162,11 @@ def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
     """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
     folder, total = Path(record["digests"].get("weights_folder") or checkpoint), hashlib.sha256()
     # A user's folder of one kind has no config.json of its own: what the tensors tell is read off them.
-    for name in (name for name in _weight_files(checkpoint) if name != "config.json" or (folder / name).exists()):
+    for name in (name for name in weight_files(checkpoint) if name != "config.json" or (folder / name).exists()):
         with (folder / name).open("rb") as f:
             while chunk := f.read(_BLOCK):
                 total.update(chunk)
     return total.hexdigest()
-
-
-def _weight_files(checkpoint: Path) -> list[str]:
-    weights = sorted(path.name for path in checkpoint.glob("*.safetensors"))
-    if not weights:
-        raise FileNotFoundError(f"no weights in {checkpoint}")
-    return ["config.json", *weights]
 
 
 def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:

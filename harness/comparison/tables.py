@@ -48,6 +48,7 @@ COLUMNS = {
     "figures": "each repeat's, in the order they were measured, in `unit`",
     "samples_per_second": "samples/s, median of the repeats",
     "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
+    "ms_per_denoising_step": "milliseconds of one denoising step of a whole batch, median of the repeats; None of a model without them",
     "tokens_per_second": "tokens/s, median of the repeats; None of a model that predicts",
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
@@ -82,7 +83,7 @@ _SAME_WORK = (
     "lora",
     "variables",
 )
-_SPEEDS = ("samples_per_second", "ms_per_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
+_SPEEDS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,8 @@ _NOT_NEEDED = {
     "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
     "segment-anything": "sam needs it, and no other model does",
     "peft": "--scenario Fit of language models needs it",
-    "keras-cv": "sam needs it, and no other model does",
+    "keras-cv": "stable-diffusion needs it, on Keras 2 sam too, and no other model does",
+    "diffusers": "stable-diffusion needs it, and no other model does",
 }
 
 

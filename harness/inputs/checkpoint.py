@@ -39,8 +39,8 @@ _DIGEST = "digest.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`path`: folder with config.json and model.safetensors, or the files its index names; `digest`: sha256 of all of them, one after the
-    other, hex."""
+    """`path`: folder with config.json and model.safetensors, or the files its index names; a model of several parts has a folder for each,
+    with a config.json of its own. `digest`: sha256 of `files` of it, one after the other, hex."""
 
     path: Path
     digest: str
@@ -50,6 +50,15 @@ class Checkpoint:
 
 NONE = Checkpoint(Path(), hashlib.sha256(b"").hexdigest(), 0, 0)
 """Of a SUT that reads no weights."""
+
+
+def files(path: Path) -> list[str]:
+    """What decides the answers of a checkpoint: config.json, then the weights in the order of their names; of one of several parts both of
+    each, by their paths within it. Raises FileNotFoundError where there are no weights."""
+    weights = sorted(file.relative_to(path).as_posix() for file in path.rglob("*.safetensors"))
+    if not weights:
+        raise FileNotFoundError(f"no weights in {path}")
+    return ["config.json", *sorted([*weights, *(file.relative_to(path).as_posix() for file in path.glob("*/config.json"))])]
 
 
 def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None) -> Checkpoint:
@@ -65,7 +74,7 @@ def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = l
         if found := _finished(path):
             return found
         say(f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB")
-        return _make(path, size, recipe)
+        return _make(path, model, size, recipe)
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
@@ -75,28 +84,32 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     a size and a date prove nothing.
     """
     digest = _sha256([folder.path / name for name in folder.own_files])
-    config = json.dumps(folder.size.config, indent=1) + "\n"
+    configs = {"config.json": folder.size.config}
+    if model.parts:
+        configs |= {f"{part}/config.json": config for part, config in model.parts.configs(folder.size.config).items()}
+    texts = {name: json.dumps(config, indent=1) + "\n" for name, config in configs.items()}
     links = {name: folder.path.resolve() / name for name in (*folder.files, *([INDEX] if folder.index else []))}
-    told = {"config": config, "links": {name: str(target) for name, target in links.items()}}
+    told = {"config": texts, "links": {name: str(target) for name, target in links.items()}}
     key = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:8]
     path = cache / "checkpoints" / f"{model.name}-own-{digest[:12]}-{key}"
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: None):
-        if not _linked(path, config, links):
+        if not _linked(path, texts, links):
             check_finite(folder, model)
             shutil.rmtree(path, ignore_errors=True)
-            path.mkdir()
+            for name, text in texts.items():
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                (path / name).write_text(text, encoding="utf-8")
             for name, target in links.items():
                 (path / name).symlink_to(target)
-            (path / "config.json").write_text(config, encoding="utf-8")
     return Checkpoint(path, digest, folder.size.parameters, sum((folder.path / name).stat().st_size for name in folder.files))
 
 
-def _linked(path: Path, config: str, links: Mapping[str, Path]) -> bool:
+def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
     """Whether the folder holds just this: what lies there may have been half made, or changed by hand."""
-    if not path.is_dir() or {p.name for p in path.iterdir()} != {"config.json", *links}:
+    if {p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()} != {*texts, *links}:
         return False
-    same = (path / "config.json").read_text(encoding="utf-8") == config
+    same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())
     return same and all((path / name).is_symlink() and (path / name).readlink() == target for name, target in links.items())
 
 
@@ -105,54 +118,67 @@ def _recipe(model: Model, size: Size) -> dict[str, Any]:
     config = {"architectures": [model.native_class], **size.config, "dtype": size.precision}
     tensors = [asdict(t) for t in size.tensors]
     dtype = _DTYPE[size.precision]
-    return {"format": _FORMAT[dtype], "seed": _SEED, "config": config, "dtype": dtype, "tensors": tensors}
+    parts = {"parts": model.parts.configs(size.config)} if model.parts else {}
+    return {"format": _FORMAT[dtype], "seed": _SEED, "config": config, "dtype": dtype, "tensors": tensors, **parts}
 
 
 def _finished(path: Path) -> Checkpoint | None:
     """None too where the files are no longer those that were written: their bytes are hashed anew each time."""
     try:
         known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
-        digest = _digest(path)
+        digest = _sha256([path / name for name in files(path)])
     except (OSError, ValueError):
         return None
     return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known["sha256"] else None
 
 
-def _digest(path: Path) -> str:
-    """sha256 of config.json followed by model.safetensors: both decide the answers."""
-    return _sha256([path / name for name in ("config.json", "model.safetensors")])
-
-
-def _sha256(files: Iterable[Path]) -> str:
+def _sha256(paths: Iterable[Path]) -> str:
     total = hashlib.sha256()
-    for file in files:
+    for file in paths:
         with file.open("rb") as f:
             while chunk := f.read(1 << 24):
                 total.update(chunk)
     return total.hexdigest()
 
 
-def _make(path: Path, size: Size, recipe: dict[str, Any]) -> Checkpoint:
+def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Checkpoint:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
-    header = _header(size.tensors, recipe["dtype"])
-    total = len(header) + size.parameters * _ITEM_BYTES[recipe["dtype"]]
+    folders = _folders(model, size, recipe["config"])
+    total = sum(len(_header(tensors, recipe["dtype"])) for _, file, tensors in folders.values() if file)
+    total += size.parameters * _ITEM_BYTES[recipe["dtype"]]
     if (free := shutil.disk_usage(path).free) < total:
         raise EnvironmentFailure(
             f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB "
             "free: free some space, or choose a smaller --size"
         )
-    config = json.dumps(recipe["config"], indent=1) + "\n"
-    (path / "config.json").write_text(config, encoding="utf-8")
-    written = hashlib.sha256(config.encode("utf-8"))  # of both files, as `_digest` reads them
-    with (path / "model.safetensors").open("wb") as f:
-        _write(f, written, header, size.tensors, recipe["dtype"])
+    written = hashlib.sha256()  # of all files, in the order of `files`
+    for folder, (config, file, tensors) in folders.items():
+        (path / folder).mkdir(exist_ok=True)
+        text = json.dumps(config, indent=1) + "\n"
+        (path / folder / "config.json").write_text(text, encoding="utf-8")
+        written.update(text.encode("utf-8"))
+        if file:
+            with (path / folder / file).open("wb") as f:
+                _write(f, written, _header(tensors, recipe["dtype"]), tensors, recipe["dtype"])
     digest = written.hexdigest()
     known = {"sha256": digest, "parameters": size.parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
     partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
     partial.replace(path / _DIGEST)
     return Checkpoint(path, digest, size.parameters, total)
+
+
+def _folders(model: Model, size: Size, config: Mapping[str, Any]) -> dict[str, tuple[Mapping[str, Any], str, tuple[Tensor, ...]]]:
+    """Folder within the checkpoint → its config.json, its file of weights and their tensors.
+
+    The first is the checkpoint itself, which holds no weights where the model has parts.
+    """
+    if not model.parts:
+        return {"": (config, "model.safetensors", size.tensors)}
+    configs = model.parts.configs(size.config)
+    of_part = {part: tuple(t for t in size.tensors if t.name.startswith(f"{part}/")) for part in configs}
+    return {"": (config, "", ()), **{part: (configs[part], file, of_part[part]) for part, file in sorted(model.parts.files.items())}}
 
 
 def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
@@ -164,7 +190,7 @@ def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
     offset = 0
     for tensor in tensors:
         end = offset + math.prod(tensor.shape) * _ITEM_BYTES[dtype]
-        entries[tensor.name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [offset, end]}
+        entries[tensor.name.rpartition("/")[2]] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": [offset, end]}
         offset = end
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -52,6 +53,8 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
         if name.endswith(("_error", "_gap")):
             measured = "logit_error" if name == "logit_gap" else name  # an honest SUT's gap is at most twice its logit error
             made[name] = min(bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}"))
+        elif name.endswith("_psnr"):  # decibels of a mean square: an error that is `factor` times as large has 20 log10(factor) fewer
+            made[name] = max(bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1))
         elif name in _SPARE:
             made[name] = max(bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4))
         else:

@@ -17,6 +17,7 @@ from harness.errors import UsageError
 PAD, BEGIN, END = 0, 1, 2
 _OFFSET = 3
 VOCABULARY = 256 + _OFFSET
+_CLIP_BEGIN, _CLIP_END = "<|startoftext|>", "<|endoftext|>"
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,14 @@ def of_bytes(closing: bool) -> Tokenizer:
 
 
 def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
-    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt; None: the folder has no tokenizer.
+    """tokenizer.json, else tokenizer.model, else a BERT's vocab.txt, else a CLIP's vocab.json and merges.txt; None: the folder has none.
 
     Args:
         adds: whether the family's tokenizer.model adds "beginning" and "end" where tokenizer_config.json does not say.
 
     Raises UsageError where a file cannot be read.
     """
-    for name, read in (("tokenizer.json", _json), ("tokenizer.model", _sentencepiece), ("vocab.txt", _wordpiece)):
+    for name, read in (("tokenizer.json", _json), ("tokenizer.model", _sentencepiece), ("vocab.txt", _wordpiece), ("vocab.json", _clip)):
         if (path / name).is_file():
             try:
                 return read(path / name, _settings(path), adds)
@@ -99,6 +100,27 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
     )
     special = [reader.token_to_id(t) for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]") if reader.token_to_id(t) is not None]
     return Tokenizer(file.name, _vocabulary(reader), tuple(special), lambda text: list(reader.encode(text).ids), reader.decode)
+
+
+def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
+    """As Transformers makes it of CLIP's two files: lower case, words by CLIP's own rule, a mark at their end."""
+    from tokenizers import Regex, models, normalizers, pre_tokenizers
+    from tokenizers import Tokenizer as Reader
+
+    reader = Reader(models.BPE.from_file(str(file), str(file.with_name("merges.txt")), unk_token=_CLIP_END, end_of_word_suffix="</w>"))
+    reader.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()])
+    words = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
+    reader.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(words, behavior="removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    begin, end = (reader.get_vocab()[mark] for mark in (_CLIP_BEGIN, _CLIP_END))
+    return Tokenizer(
+        file.name,
+        _vocabulary(reader),
+        (begin, end),
+        lambda text: [begin, *reader.encode(text).ids, end],
+        lambda ids: str(reader.decode([i for i in ids if i not in (begin, end)])),
+    )
 
 
 def _sentencepiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:

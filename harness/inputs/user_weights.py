@@ -18,6 +18,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import families, tokenizer, user_config
 from harness.inputs.models import Model, Size
+from harness.inputs.models.drawn import Parts
 from harness.inputs.tokenizer import Tokenizer
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -34,7 +35,8 @@ class Folder:
 
     Attributes:
         size: named "user"; its `config` is what the SUTs read.
-        files: those with weights, sorted by name, within `path`; `index`: whether an index names them.
+        files: those with weights, sorted by name, within `path`; `index`: whether an index names them. Of a model of several parts they are
+            called `part/file`.
         tokenizer: the folder's; None: it has none.
         end_tokens: ids that end an answer, as the folder's generation_config.json or else its config.json says.
         notes: what a reader of the result should know of it.
@@ -50,8 +52,9 @@ class Folder:
 
     @property
     def own_files(self) -> tuple[str, ...]:
-        """The files of it that decide the answers: config.json, where it has one, and those with weights."""
-        return (*(["config.json"] if (self.path / "config.json").is_file() else []), *self.files)
+        """The files of it that decide the answers: config.json, where it has one, and those with weights; of parts both."""
+        of_parts = [f"{file.partition('/')[0]}/config.json" for file in self.files if "/" in file]
+        return (*(["config.json"] if (self.path / "config.json").is_file() else []), *sorted([*self.files, *of_parts]))
 
 
 def look(path: Path, model: Model) -> Folder:
@@ -74,7 +77,7 @@ def look(path: Path, model: Model) -> Folder:
         config = family.weights_config(path, {name: shape for name, (shape, _) in tensors.items()})
     stored, extra = _compare(path, model, config, tensors)
     notes = [*notes, *extra]
-    user_tokenizer = tokenizer.of_folder(path, model.user_weights.adds)
+    user_tokenizer = tokenizer.of_folder(path / "tokenizer" if model.parts else path, model.user_weights.adds)
     if user_tokenizer and user_tokenizer.vocabulary > config["vocab_size"]:
         raise UsageError(
             f"--weights {path}: {user_tokenizer.name} has {user_tokenizer.vocabulary} tokens and config.json says vocab_size "
@@ -119,6 +122,8 @@ def _check_whole(path: Path) -> None:
 
 def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
     """The weights' files, and whether an index names them. Where both are there, the single file is read, as Transformers does."""
+    if model.parts:
+        return _files_of_parts(path, model, model.parts), False
     if (path / SINGLE).is_file():
         return (SINGLE,), False
     if (path / INDEX).is_file():
@@ -138,6 +143,21 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         f"--weights {path}: neither {SINGLE} nor {INDEX} is in it{also}: download the weights too, or write them with "
         "model.save_pretrained(DIR)"
     )
+
+
+def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
+    """The file of each part, as diffusers names it, with a config.json beside it."""
+    files = sorted(f"{part}/{file}" for part, file in parts.files.items())
+    for file in files:
+        part = path / file.partition("/")[0]
+        pickles = sorted(p.name for p in part.glob("*") if p.suffix in _PICKLES)
+        if not (path / file).is_file() and pickles:
+            raise _pickle(path, f"{part.name}/{pickles[0]}", model)
+        if missing := [f"{part.name}/{name}" for name in ("config.json", Path(file).name) if not (part / name).is_file()]:
+            raise UsageError(
+                f"--weights {path}: there is no {missing[0]} in it: give a folder that {model.native_class}.save_pretrained wrote"
+            )
+    return tuple(files)
 
 
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
@@ -164,10 +184,11 @@ def _tensors(path: Path, files: Iterable[str], index: bool) -> dict[str, tuple[t
     tensors: dict[str, tuple[tuple[int, ...], str]] = {}
     held: dict[str, str] = {}
     for name in files:
+        before = name[: name.find("/") + 1]
         try:
             with safe_open(path / name, framework="np") as f:
-                for key in f.keys():  # noqa: SIM118  not a dict
-                    part = f.get_slice(key)
+                for inside in f.keys():  # noqa: SIM118  not a dict
+                    part, key = f.get_slice(inside), before + inside
                     tensors[key], held[key] = (tuple(part.get_shape()), part.get_dtype()), name
         except (SafetensorError, OSError) as e:
             raise UsageError(f"--weights {path}: {name} is not a whole safetensors file ({e}): download or save it again") from None

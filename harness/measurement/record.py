@@ -139,6 +139,7 @@ def _qsl(attempt: Attempt) -> dict[str, Any]:
         "samples": inputs.count,
         "performance_sample_count": inputs.count,
         **inputs.description.lengths,
+        **{key: value for key, value in attempt.request.size.config.items() if key == "denoising_steps"},
         "synthetic": dataset is None,
         "dataset": dataset and str(dataset.absolute()),
     }

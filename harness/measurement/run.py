@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from compliance import audit as audits
-from harness import locks, masks, result, words
+from harness import images, locks, masks, result, words
 from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
@@ -107,6 +107,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
                 words.write(directory, attempt.inputs.path, reader)
             if request.family.answers_masks:
                 masks.write(directory, attempt.inputs.path)
+            if request.family.answers_images:
+                images.write(directory)
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
         cell_result = result.derive(directory, score, audit)

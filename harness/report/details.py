@@ -14,9 +14,10 @@ import numpy as np
 
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
-from harness import masks, terminal, words
+from harness import images, masks, terminal, words
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
+from harness.images import Shown
 from harness.masks import Drawn
 from harness.words import Words
 from scenarios.table import SCENARIOS
@@ -128,6 +129,12 @@ class Details:
         """What a segmenting model answered, each with its picture as a data URI."""
         drawn = masks.read(Path(self.group.last.result.directory))
         return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
+
+    @cached_property
+    def images(self) -> list[tuple[Shown, str]]:
+        """What a model that makes images answered, each as a data URI."""
+        shown = images.read(Path(self.group.last.result.directory))
+        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in shown]
 
     @property
     def seeded(self) -> bool:

@@ -117,7 +117,7 @@ def measurements(record: dict[str, Any]) -> dict[str, str]:
         "input_data_types": ", ".join(sorted({array["dtype"] for array in record.get("inputs", {}).values()})) or "int32",
         "retraining": "no",
         "weight_data_types": dtype,
-        "starting_weights_filename": f"model.safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
+        "starting_weights_filename": f"safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
         "weight_transformations": f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}",
     }
 

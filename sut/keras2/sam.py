@@ -9,7 +9,7 @@ import keras_cv
 import numpy as np
 import tf_keras
 
-from sut import keras_sam
+from sut import keras_sam, keras_weights
 from sut.contract import Batch, Evidence, Workload
 from sut.keras2 import runtime
 from sut.weight_maps import sam as weight_map
@@ -48,7 +48,7 @@ def load(workload: Workload) -> Keras2Sam:
     """The checkpoint's segmenter, every tensor under KerasCV's name."""
     runtime.configure(workload)
     segmenter = build(workload.config["model"])
-    keras_sam.assign(workload.checkpoint, variables(segmenter))
+    keras_weights.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out: this one has the same layers and takes all.
     model = tf_keras.Model(segmenter.input, segmenter.output)
     model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
@@ -91,4 +91,4 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
     encoder = segmenter.backbone
     layers = [layer for layer in encoder.layers if type(layer).__name__ != "TFOpLambda"]  # which Keras 2 makes of each bare operation
     roots = {"encoder": layers, "neck": layers[-1], "prompts": segmenter.prompt_encoder, "decoder": segmenter.mask_decoder}
-    return keras_sam.variables(roots, weight_map.keras_cv(encoder.depth))
+    return keras_weights.variables(roots, weight_map.keras_cv(encoder.depth))

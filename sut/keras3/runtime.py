@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 import keras_hub
+import numpy as np
 
 from sut import backend_evidence
 from sut.contract import Evidence, Unsupported, Workload
@@ -43,13 +45,31 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
     return model
 
 
+@contextmanager
+def nothing_drawn() -> Iterator[None]:
+    """Within it, initial values are zeros: every variable is assigned after, and JAX compiles a program for each shape that it draws."""
+    kinds = (keras.initializers.VarianceScaling, keras.initializers.RandomUniform, keras.initializers.RandomNormal)
+    own = [kind.__call__ for kind in kinds]
+    for kind in kinds:
+        kind.__call__ = lambda self, shape, dtype=None, **_: keras.ops.convert_to_tensor(np.zeros(shape, np.float32), dtype)
+    try:
+        yield
+    finally:
+        for kind, call in zip(kinds, own, strict=True):
+            kind.__call__ = call
+
+
 def synchronise(model: Any) -> None:
     """Wait for the backend's device."""
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in float32 in every precision."""
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+    """See `backend_evidence.evidence`. Of LoRA the frozen weights count: its factors are kept in float32 in every precision.
+
+    Args:
+        versions: of more libraries, by name.
+    """
     weights = model.non_trainable_weights if "lora" in workload.config else model.weights
     return backend_evidence.evidence(
         backend,
@@ -58,5 +78,5 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
         lambda: backend.watch(model, call),
         held={keras.backend.standardize_dtype(v.dtype) for v in weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
-        detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__},
+        detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__, **versions},
     )

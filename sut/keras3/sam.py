@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import keras
 import keras_hub
 import numpy as np
 
-from sut import keras_sam
+from sut import keras_sam, keras_weights
 from sut.contract import Batch, Evidence, Workload
 from sut.keras3 import runtime
 from sut.weight_maps import sam as weight_map
@@ -51,7 +50,7 @@ def load(workload: Workload) -> KerasSam:
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     keras.config.set_dtype_policy(dtype)  # not every layer of KerasHub's takes a dtype
     segmenter = build(workload.config["model"])
-    keras_sam.assign(workload.checkpoint, variables(segmenter))
+    keras_weights.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
     model = keras.Model(segmenter.input, segmenter.output)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
@@ -59,21 +58,7 @@ def load(workload: Workload) -> KerasSam:
     return KerasSam(model, workload)
 
 
-@contextmanager
-def _nothing_drawn() -> Iterator[None]:
-    """Within it, initial values are zeros: every variable is assigned after, and JAX compiles a program for each shape that it draws."""
-    kinds = (keras.initializers.VarianceScaling, keras.initializers.RandomUniform, keras.initializers.RandomNormal)
-    own = [kind.__call__ for kind in kinds]
-    for kind in kinds:
-        kind.__call__ = lambda self, shape, dtype=None, **_: keras.ops.convert_to_tensor(np.zeros(shape, np.float32), dtype)
-    try:
-        yield
-    finally:
-        for kind, call in zip(kinds, own, strict=True):
-            kind.__call__ = call
-
-
-@_nothing_drawn()
+@runtime.nothing_drawn()
 def build(config: Any) -> Any:
     """KerasHub's segmenter of a configuration, without a preprocessor. Its variables are zeros."""
     grid, side, channels = config["image_embedding_size"], config["image_size"], config["output_channels"]
@@ -113,4 +98,4 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
     backbone = segmenter.backbone
     encoder = backbone.image_encoder
     roots = {"encoder": encoder.layers, "neck": encoder.neck, "prompts": backbone.prompt_encoder, "decoder": backbone.mask_decoder}
-    return keras_sam.variables(roots, weight_map.keras_hub(encoder.num_layers))
+    return keras_weights.variables(roots, weight_map.keras_hub(encoder.num_layers))

@@ -14,6 +14,7 @@ import transformers
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
 
 from sut.contract import Unsupported
+from sut.torch_profile import parts
 
 MODE, BACKEND = "reduce-overhead", "inductor"
 _OTHERWISE = "or take --sut native-torch-eager"
@@ -119,9 +120,9 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
     """(names of the backends that hold the model's graphs, whether each was told to make CUDA graphs), as Dynamo's own cache has them."""
     from torch._dynamo import eval_frame
 
-    own = getattr(model, "_orig_mod", model)  # `torch.compile(model)` is a module around the one that holds them
-    forward = getattr(own.forward, "_torchdynamo_orig_callable", own.forward)
-    entries = eval_frame._debug_get_cache_entry_list(forward)
+    own = [getattr(part, "_orig_mod", part) for part in parts(model)]  # `torch.compile(model)` is a module around the one that holds them
+    forwards = [getattr(part.forward, "_torchdynamo_orig_callable", part.forward) for part in own]
+    entries = [entry for forward in forwards for entry in eval_frame._debug_get_cache_entry_list(forward)]
     backends = [eval_frame.innermost_backend(entry.backend) for entry in entries]
     names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
     return names, bool(backends) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends)

@@ -92,8 +92,13 @@ def synchronise(workload: Workload) -> None:
         torch.cuda.synchronize()
 
 
-def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
-    """What `call` does with `model`. `name`: what of the library it is to reach, for the reader."""
+def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+    """What `call` does with `model`, or with the modules of a ModuleList.
+
+    Args:
+        name: what of the library it is to reach, for the reader.
+        versions: of more libraries, by name.
+    """
     adapted = "lora" in workload.config  # whose factors libraries keep in float32 in every precision
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters() if not (adapted and p.requires_grad)})
     script_modules = sum(isinstance(m, torch.jit.ScriptModule) for m in model.modules()) + scripted.count(model)
@@ -133,6 +138,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,
+            **versions,
             **(compiled.detail(model, workload.device) if is_compiled else {}),
         },
     )

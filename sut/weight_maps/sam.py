@@ -7,8 +7,6 @@ with one of four names: `encoder`, the image encoder's layers in their order; `n
 
 from __future__ import annotations
 
-import numpy as np
-
 _BLOCK = {
     "norm1.*": "layer_norm1",
     "norm2.*": "layer_norm2",
@@ -78,8 +76,3 @@ def keras_cv(layers: int) -> dict[str, str]:
     for of_keras_hub, of_keras_cv in _RENAMED.items():
         table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
     return table
-
-
-def to_keras(weight: np.ndarray) -> np.ndarray:
-    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height, width] → [height, width, in, out]."""
-    return weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T

@@ -107,8 +107,8 @@ def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatc
 
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
-    of_keras = ("keras", "keras-hub", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp", "keras-cv")
-    assert registry.packages() == (*of_keras, "transformers", "segment-anything")
+    of_keras = ("keras", "keras-hub", "keras-cv", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp")
+    assert registry.packages() == (*of_keras, "transformers", "segment-anything", "diffusers")
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
@@ -140,6 +140,8 @@ def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model)
     of_reference = "transformers"
     if known.family == "sam":
         used, of_reference = {"segment_anything", "keras_hub", "keras_cv"}, "segment_anything"
+    if known.family == "stable_diffusion":
+        used, of_reference = {"diffusers", "keras_cv"}, "diffusers"
     assert used <= known.classes.keys()
     assert known.native_class == known.classes[of_reference]
     assert registry.spec_of(REFERENCE).classes == "transformers"

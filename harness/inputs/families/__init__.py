@@ -25,6 +25,7 @@ FAMILIES = {
     "causal_lm": "harness.inputs.families.causal_lm",
     "hidden_states": "harness.inputs.families.hidden_states",
     "sam": "harness.inputs.families.sam",
+    "stable_diffusion": "harness.inputs.families.stable_diffusion",
 }
 """The family a model's TOML names → its module, which holds a `FAMILY`."""
 
@@ -82,6 +83,7 @@ class Family:
             not known.
         trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
         answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
+        answers_images: whether answers are images, which are then shown.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -95,6 +97,7 @@ class Family:
     least_flops: Callable[[Size, Arrays], float] | None = None
     trained: Family | None = None
     answers_masks: bool = False
+    answers_images: bool = False
     generates_tokens: bool = False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.inputs.models import drawn
-from harness.inputs.models.drawn import Rule, Tensor
+from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
 _ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
@@ -106,6 +107,7 @@ class Model:
     tolerance: precision → its named limits.
     logits_rows: rows whose teacher-forced logits are compared (generate).
     weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
+    parts: the parts of a model of several, each in a folder of its checkpoint; None: it is one.
     config: what stands in every size's config.json.
     fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`, precision → the loosest limits of its losses; `log`, the
         `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and `alpha`, where only those factors are
@@ -124,6 +126,7 @@ class Model:
     sizes: Mapping[str, Size]
     weights: tuple[Weight, ...]
     rules: tuple[Rule, ...]
+    parts: Parts | None
     config: Mapping[str, Any]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
@@ -144,7 +147,7 @@ class Model:
 
         Row by row of the table, all layers of a row together: no reader depends on the order, and the streamed file needs no second pass.
         """
-        return _tensors(self.weights, config)
+        return drawn.tensors(self.rules, self.parts.shapes(config)) if self.parts else _tensors(self.weights, config)
 
 
 def names() -> list[str]:
@@ -161,11 +164,15 @@ def load(name: str) -> Model:
     rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
     if bool(weights) is bool(rules):
         raise ValueError(f"{name}.toml: either [[weights]], a table of all tensors, or [[rules]], and not both")
+    parts = importlib.import_module(f"{__name__}.{data['parts']}").PARTS if "parts" in data else None
     sizes = {}
     for key, value in data["size"].items():
         config = {**data["config"], **value.pop("config")}
         config |= {other: config[key] for key, other in data.get("also_called", {}).items()}
-        tensors = _tensors(weights, config) if weights else drawn.tensors(rules, drawn.shapes(_HERE / f"{name}-{key}.json"))
+        if weights:
+            tensors = _tensors(weights, config)
+        else:
+            tensors = drawn.tensors(rules, parts.shapes(config) if parts else drawn.shapes(_HERE / f"{name}-{key}.json"))
         sizes[key] = Size(name=key, config=config, tensors=tensors, **value)
     answer = data["answer"]
     return Model(
@@ -181,6 +188,7 @@ def load(name: str) -> Model:
         sizes=sizes,
         weights=weights,
         rules=rules,
+        parts=parts,
         config=data["config"],
         user_weights=_user_weights(data.get("user", {})),
         fit=data.get("fit", {}),

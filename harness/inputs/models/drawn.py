@@ -1,17 +1,19 @@
 """A checkpoint drawn by rules from the native library's own state dict: for models whose tensors no table should list by hand.
 
-The names and shapes are data, one JSON file for each size, made once by `python -m sut.native_torch.state_shapes`. The rules stand in the
-model's TOML: a pattern of tensor names, and how what matches is initialised.
+The names and shapes are data, one JSON file for each size, made once by `python -m sut.native_torch.state_shapes`; or a module beside the
+model's TOML makes them of a size's configuration (`Parts`). The rules stand in the TOML: a pattern of tensor names, and how what matches is
+initialised.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,21 @@ class Rule:
     mean: float = 0.0
     std: float = 0.0
     gain: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A model of several, each in a folder of the checkpoint, as diffusers keeps them.
+
+    Attributes:
+        shapes: configuration of a size → `part/tensor` → shape.
+        configs: configuration of a size → part → its config.json.
+        files: part → the name of the file with its weights.
+    """
+
+    shapes: Callable[[Mapping[str, Any]], dict[str, tuple[int, ...]]]
+    configs: Callable[[Mapping[str, Any]], dict[str, dict[str, Any]]]
+    files: Mapping[str, str]
 
 
 def fan_in(shape: Sequence[int]) -> int:

@@ -98,7 +98,7 @@ def test_an_interpreter_that_lacks_packages_is_told_what_to_install(tmp_path):
 def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tmp_path):
     has = tmp_path / "python"
     versions = {"torch": "2.11.0", "transformers": "5.23.0", "safetensors": "1", "numpy": "2", "mlcommons-loadgen": "6.0.17"}
-    versions["segment-anything"] = "1.0"
+    versions |= {"segment-anything": "1.0", "diffusers": "0.42.0"}
     has.write_text(f"#!/bin/sh\necho '{json.dumps(versions)}'\n")
     has.chmod(0o755)
     found = environments.adopt(str(has), "native-torch", "v6.1")

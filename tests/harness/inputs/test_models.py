@@ -8,7 +8,7 @@ EVERY = [(name, size) for name in models.names() for size in models.load(name).s
 
 
 def test_the_models_are_those_of_the_files():
-    assert models.in_group("") == ["bert", "gemma", "llama", "mistral", "sam"]
+    assert models.in_group("") == ["bert", "gemma", "llama", "mistral", "sam", "stable-diffusion"]
     assert models.groups() == ["hf-2019"]
     assert models.in_group("hf-2019") == ["ctrl", "distilbert", "distilgpt2", "gpt2", "roberta", "xlm", "xlnet"]
     assert sorted(models.in_group("") + models.in_group("hf-2019")) == models.names()
@@ -20,6 +20,7 @@ def test_the_full_sizes_have_the_published_numbers_of_parameters():
     assert models.load("bert").sizes["full"].parameters == 109_483_778  # bert-base with a head over two classes
     assert models.load("sam").sizes["base"].parameters == 93_735_728  # sam_vit_b, with its frequencies of positions
     assert models.load("sam").sizes["full"].parameters == 641_090_864  # sam_vit_h, likewise
+    assert models.load("stable-diffusion").sizes["full"].parameters == 1_066_235_307  # v1.4: text encoder 123, UNet 860, VAE 84 million
     assert models.load("mistral").sizes["full"].parameters == 7_241_732_096  # Mistral-7B-v0.1
     assert models.load("gemma").sizes["full"].parameters == 8_537_680_896  # gemma-7b, its head tied
     assert models.load("llama").sizes["full"].parameters == 8_030_261_248  # Llama-3.1-8B
@@ -48,6 +49,7 @@ def test_every_size_is_complete(name, size):
     assert found.precision in model.tolerance
     family = families.of(model)
     of_inputs = {"prompt_length", "new_tokens"} if family.generates_tokens else {"points"} if family.answers_masks else {"sequence_length"}
+    of_inputs = {"prompt_length"} if family.answers_images else of_inputs
     assert set(found.inputs) - {"quick_samples", "longest"} == of_inputs | (
         {"trained_tokens"} if model.fit and family.generates_tokens else set()
     )

@@ -1,0 +1,114 @@
+"""The inputs of a model that makes images of prompts.
+
+`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the empty one that guidance leads away from; both begin with the mark of
+the beginning and are filled up with the mark of the end. `noise` float32 [samples, side / 8, side / 8, 4]: what the first step starts from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.inputs import models, tokenizer
+from harness.inputs.families import Arrays, Dataset, Family, text
+from harness.inputs.models import Model, Size
+from harness.inputs.models.stable_diffusion import PARTS
+from harness.inputs.tokenizer import Tokenizer
+
+_SEED = 20240611
+# What a part's config.json may say and no shape of a tensor tells. A folder of diffusers is silent where it has diffusers' default.
+_DECIDING = {
+    "text_encoder": ("hidden_act", "layer_norm_eps", "max_position_embeddings"),
+    "unet": ("down_block_types", "up_block_types", "cross_attention_dim"),
+    "vae": ("down_block_types", "up_block_types", "layers_per_block", "scaling_factor", "latent_channels"),
+}
+
+
+def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    config, length = size.config, size.inputs["prompt_length"]
+    words = np.random.default_rng([_SEED, stream, 1]).integers(0, config["bos_token_id"], (samples, length))
+    return _arrays(size, [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()], stream)
+
+
+def _arrays(size: Size, rows: list[list[int]], stream: int) -> Arrays:
+    config, width = size.config, size.config["max_position_embeddings"]
+    side = config["image_size"] // 8
+    empty = [[config["bos_token_id"], config["eos_token_id"]]] * len(rows)
+    return {
+        "input_ids": text.padded(rows, width, size),
+        "negative_ids": text.padded(empty, width, size),
+        "noise": np.random.default_rng([_SEED, stream]).standard_normal((len(rows), side, side, 4), np.float32),
+    }
+
+
+def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    reader = own or tokenizer.of_bytes(closing=True)
+    prompts, unused = text.read(path)
+    rows, most = text.encode(model, size, prompts, path, reader), size.config["max_position_embeddings"]
+    for prompt, row in zip(prompts, rows, strict=True):
+        if len(row) > most:
+            raise UsageError(f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes {most}: shorten it")
+    first, *others = text.notes(path, size, rows, reader, own, f", padded to {most}")
+    return _arrays(size, rows, 0), (first, *unused, *others)
+
+
+def _least_flops(size: Size, arrays: Arrays) -> float:
+    """Two for each weight of the UNet's convolutions and each place of its lowest resolution, at each step with and without the prompt."""
+    weights = sum(math.prod(t.shape) for t in size.tensors if t.name.startswith("unet/") and len(t.shape) == 4)
+    return 2.0 * weights * (size.config["image_size"] // 64) ** 2 * 2 * int(size.config["denoising_steps"])
+
+
+def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The size's configuration, of which the parts' own config.json follow. Raises UsageError where theirs say otherwise: then a part is
+    another than that of Stable Diffusion 1."""
+    full = models.load("stable-diffusion").sizes["full"].config
+    own = {part: _document(path, f"{part}/config.json") for part in PARTS.files}
+    try:
+        config = {
+            **full,
+            "architectures": ["StableDiffusionPipeline"],
+            **{key: own["text_encoder"][key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")},
+            "unet_channels": own["unet"]["block_out_channels"],
+            "unet_heads": own["unet"]["attention_head_dim"],
+            "vae_channels": own["vae"]["block_out_channels"],
+            "image_size": 8 * own["unet"]["sample_size"],
+        }
+        expected = PARTS.configs(config)
+    except (KeyError, TypeError) as e:
+        raise UsageError(f"--weights {path}: the config.json of its parts lack {e}: give the folder that save_pretrained wrote") from None
+    for part, keys in _DECIDING.items():
+        for key in keys:
+            if key in own[part] and own[part][key] != expected[part][key]:
+                raise UsageError(
+                    f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])}, and stable-diffusion here is Stable "
+                    f"Diffusion 1, which has {json.dumps(expected[part][key])}"
+                )
+    if (kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")) != "epsilon":
+        raise UsageError(f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed with one that predicts noise")
+    return config
+
+
+def _document(path: Path, name: str) -> dict[str, Any]:
+    file = path / name
+    if not file.is_file():
+        raise UsageError(f"--weights {path}: there is no {name} in it; give the folder that save_pretrained wrote")
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as e:
+        raise UsageError(f"--weights {path}: {name} is not a JSON object ({e}): download or save it again") from None
+
+
+FAMILY = Family(
+    synthetic=_synthetic,
+    least_flops=_least_flops,
+    dataset=Dataset(count=text.count, read=_read),
+    weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
+    weights_config=_weights_config,
+    answers_images=True,
+)

@@ -1,0 +1,205 @@
+"""Stable Diffusion of KerasCV, on Keras 3 and Keras 2: its three networks, and the steps of denoising around them, in one call.
+
+KerasCV's own `text_to_image` calls its networks step by step and carries the latents to the host and back each time, between compiled
+programs. Here the same steps stand in the `call` of one model, so that a backend that compiles has all of it as one program.
+
+KerasCV's names are imported from their own modules: on Keras 3 `sut.keras3.keras_cv_alone` has put the package in place before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from keras_cv.src.backend import keras, ops
+from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
+from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D
+from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
+
+from sut import keras_weights, weights_files
+from sut.contract import Batch
+from sut.weight_maps import stable_diffusion as weight_map
+
+_PUBLISHED = {"unet_channels": [320, 640, 1280, 1280], "unet_heads": 8, "vae_channels": [128, 256, 512, 512]}
+_PUBLISHED_TEXT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+_SCALING = 0.18215  # of the latents, in KerasCV's decoder too
+
+
+class TextToImage(keras.Model):
+    """Prompts and noise → images, as `StableDiffusion.generate_image` computes them.
+
+    The latents with the prompt and without it are one batch of the UNet, as in diffusers; KerasCV runs it twice a step.
+    """
+
+    def __init__(self, config: Mapping[str, Any]):
+        super().__init__()
+        self.text_encoder, self.unet, self.image_decoder = _text_encoder(config), _unet(config), _decoder(config)
+        self.tables, self.steps = _schedule(config), config["denoising_steps"]
+        self.guidance = config["guidance_scale"]
+        self.built = True  # its networks are
+
+    def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Prepared inputs → `image` uint8 [batch, side, side, 3], and after each quarter of the steps the `latents`, float32 [batch, 4,
+        side / 8, side / 8, 4]."""
+        ids = ops.concatenate([inputs["negative_ids"], inputs["input_ids"]], axis=0)
+        positions = ops.expand_dims(ops.arange(ids.shape[1], dtype="int32"), 0)
+        context = self.text_encoder([ids, positions])
+        tables = {name: ops.convert_to_tensor(table) for name, table in self.tables.items()}
+
+        def step(number: Any, state: Any) -> Any:
+            latents, kept = state
+            now = {name: ops.take(table, number, axis=0) for name, table in tables.items() if name != "quarters"}
+            time = ops.cast(ops.zeros_like(context[:, 0, :1]), "float32") + now["embedding"]
+            both = self.unet([ops.concatenate([latents, latents], axis=0), time, context])
+            without, found = ops.split(ops.cast(both, "float32"), 2, axis=0)
+            noise = without + self.guidance * (found - without)
+            image = (latents - now["noise"] * noise) / now["image"]
+            latents = now["next_noise"] * noise + now["next_image"] * image
+            here = ops.reshape(ops.equal(tables["quarters"], number + 1), (-1, 1, 1, 1, 1))
+            return latents, ops.where(here, ops.expand_dims(latents, 0), kept)
+
+        noise = ops.cast(inputs["noise"], "float32")
+        latents, kept = ops.fori_loop(0, self.steps, step, (noise, ops.stack([noise] * 4)))
+        pixels = (ops.cast(self.image_decoder(latents), "float32") + 1) / 2 * 255
+        whole = ops.floor(pixels + 0.5)  # the nearest: Keras 2 has no `round` here
+        return {"image": ops.cast(ops.clip(whole, 0, 255), "uint8"), "latents": ops.moveaxis(kept, 0, 1)}
+
+
+def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
+    """The images in 8 bits, and the latents after each quarter of the steps."""
+    return {name: np.ascontiguousarray(outputs[name]) for name in ("image", "latents")}
+
+
+def load(model: Any, checkpoint: Path) -> None:
+    """Give each variable its tensor."""
+    keras_weights.assign(checkpoint, variables(model, weights_files.names(checkpoint)))
+
+
+def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bool]]:
+    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor that makes images."""
+    roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
+    by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
+    return keras_weights.variables(by_kind, weight_map.keras_cv(set(tensors), len(by_kind["text_encoder"].CLIPEncoderLayer)))
+
+
+def _by_kind(network: Any) -> dict[str, list[Any]]:
+    """The layers of each class, in the order in which they run."""
+    kinds: dict[str, list[Any]] = {}
+    for layer in network.layers:
+        kinds.setdefault(type(layer).__name__, []).append(layer)
+    return kinds
+
+
+def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Of each step: the embedding of its timestep, and the shares of noise and image in the latents before and after it; float32."""
+    betas = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"]) ** 2
+    images = np.cumprod(1 - betas)
+    steps = config["denoising_steps"]
+    timesteps = np.linspace(config["train_steps"] - 1, 0, steps).round().astype(int)
+    now, after = images[timesteps], np.append(images[timesteps[1:]], 1.0)
+    half = config["unet_channels"][0] // 2
+    angles = timesteps[:, None] * np.exp(-math.log(10000) * np.arange(half) / half)
+    tables = {
+        "embedding": np.concatenate([np.cos(angles), np.sin(angles)], axis=1),
+        "noise": np.sqrt(1 - now),
+        "image": np.sqrt(now),
+        "next_noise": np.sqrt(1 - after),
+        "next_image": np.sqrt(after),
+    }
+    quarters = np.array([-(-steps * quarter // 4) for quarter in (1, 2, 3, 4)], np.int32)
+    return {"quarters": quarters, **{name: table.astype(np.float32) for name, table in tables.items()}}
+
+
+def _text_encoder(config: Mapping[str, Any]) -> Any:
+    length, width = config["max_position_embeddings"], config["hidden_size"]
+    if _is(config, _PUBLISHED_TEXT):
+        return text_encoder.TextEncoder(length, vocab_size=config["vocab_size"], download_weights=False)
+    ids, positions = (keras.layers.Input((length,), dtype="int32") for _ in range(2))
+    x = text_encoder.CLIPEmbedding(config["vocab_size"], width, length)([ids, positions])
+    for _ in range(config["num_hidden_layers"]):
+        x = text_encoder.CLIPEncoderLayer(width, config["num_attention_heads"], activation=text_encoder.quick_gelu)(x)
+    return keras.Model([ids, positions], keras.layers.LayerNormalization(epsilon=1e-5)(x))
+
+
+def _unet(config: Mapping[str, Any]) -> Any:
+    """KerasCV's `DiffusionModel`; of other sizes its blocks, put together as it does."""
+    side, length = config["image_size"], config["max_position_embeddings"]
+    if _is(config, {**_PUBLISHED, **_PUBLISHED_TEXT}):
+        network = diffusion_model.DiffusionModel(side, side, length, download_weights=False)
+    else:
+        network = _smaller_unet(config["unet_channels"], config["unet_heads"], side // 8, length, config["hidden_size"])
+    for layer in network.layers:
+        if isinstance(layer, diffusion_model.SpatialTransformer):
+            layer.norm.epsilon = 1e-6  # the original's and diffusers'; KerasCV has 1e-5
+    return network
+
+
+def _smaller_unet(channels: list[int], heads: int, side: int, length: int, width: int) -> Any:
+    latents = keras.layers.Input((side, side, 4))
+    time = keras.layers.Input((channels[0],))
+    context = keras.layers.Input((length, width))
+    t = keras.layers.Dense(4 * channels[0])(time)
+    t = keras.layers.Dense(4 * channels[0])(keras.layers.Activation("swish")(t))
+
+    def block(x: Any, out: int, attends: bool) -> Any:
+        x = diffusion_model.ResBlock(out)([x, t])
+        return diffusion_model.SpatialTransformer(heads, out // heads)([x, context]) if attends else x
+
+    x = PaddedConv2D(channels[0], 3, padding=1)(latents)
+    skips, last = [x], len(channels) - 1
+    for level, out in enumerate(channels):
+        for _ in range(2):
+            x = block(x, out, attends=level < last)
+            skips.append(x)
+        if level < last:
+            x = PaddedConv2D(out, 3, strides=2, padding=1)(x)
+            skips.append(x)
+    x = block(x, channels[-1], attends=True)
+    x = block(x, channels[-1], attends=False)
+    for level, out in enumerate(reversed(channels)):
+        for _ in range(3):
+            x = block(keras.layers.Concatenate()([x, skips.pop()]), out, attends=level > 0)
+        if level < last:
+            x = diffusion_model.Upsample(out)(x)
+    x = keras.layers.Activation("swish")(keras.layers.GroupNormalization(epsilon=1e-5)(x))
+    return keras.Model([latents, time, context], PaddedConv2D(4, 3, padding=1)(x))
+
+
+def _decoder(config: Mapping[str, Any]) -> Any:
+    """KerasCV's `Decoder`, of other sizes its layers, with the original's and diffusers' epsilon, 1e-6; KerasCV has 1e-5."""
+    side, channels = config["image_size"], config["vae_channels"][::-1]
+    if _is(config, _PUBLISHED):
+        network = decoder.Decoder(side, side, download_weights=False)
+    else:
+        first = channels[0]
+        layers = [keras.layers.Input((side // 8, side // 8, 4)), keras.layers.Rescaling(1 / _SCALING), PaddedConv2D(4, 1)]
+        layers += [PaddedConv2D(first, 3, padding=1), ResnetBlock(first), AttentionBlock(first), ResnetBlock(first)]
+        for level, out in enumerate(channels):
+            layers += [ResnetBlock(out) for _ in range(3)]
+            if level < len(channels) - 1:
+                layers += [keras.layers.UpSampling2D(2), PaddedConv2D(out, 3, padding=1)]
+        layers += [keras.layers.GroupNormalization(epsilon=1e-6), keras.layers.Activation("swish"), PaddedConv2D(3, 3, padding=1)]
+        network = keras.Sequential(layers)
+    for layer in network.layers:
+        for norm in (layer, *(getattr(layer, name, None) for name in ("norm", "norm1", "norm2"))):
+            if isinstance(norm, keras.layers.GroupNormalization):
+                norm.epsilon = 1e-6
+    return network
+
+
+def _is(config: Mapping[str, Any], published: Mapping[str, Any]) -> bool:
+    return all(config[key] == value for key, value in published.items())
+
+
+def _exact_gelu(self: Any, inputs: Any) -> Any:
+    """In the place of `GEGLU.call`, whose GELU is the tanh form; the original's and diffusers' is exact."""
+    x = self.dense(inputs)
+    return x[..., : self.output_dim] * keras.activations.gelu(x[..., self.output_dim :])
+
+
+diffusion_model.GEGLU.call = _exact_gelu

@@ -1,0 +1,42 @@
+"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table of names (`sut.weight_maps`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sut import weights_files
+
+
+def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tuple[str, Any, bool]]:
+    """(name in the checkpoint, the variable, whether it is a layer's weight) of each tensor of a checkpoint.
+
+    Args:
+        roots: what the first name of a path stands for.
+        table: one of `sut.weight_maps`.
+    """
+    for name, path in table.items():
+        first, *rest = path.split(".")
+        found = roots[first]
+        for step in rest:
+            found = found[int(step)] if step.isdigit() else getattr(found, step)
+        if name.endswith("*"):
+            for part, variable in zip(("weight", "bias"), found.weights, strict=False):
+                yield name[:-1] + part, variable, part == "weight"
+        else:
+            yield name, found, False
+
+
+def assign(checkpoint: Path, places: Iterable[tuple[str, Any, bool]]) -> None:
+    """Give each variable its tensor."""
+    for name, variable, is_weight in places:
+        value = weights_files.tensor(checkpoint, name).astype(np.float32)
+        variable.assign(_to_keras(value).reshape(variable.shape) if is_weight else value)
+
+
+def _to_keras(weight: np.ndarray) -> np.ndarray:
+    """A layer's weight as Keras keeps it: [out, in] → [in, out]; convolutions [out, in, height, width] → [height, width, in, out]."""
+    return weight.transpose(2, 3, 1, 0) if weight.ndim == 4 else weight.T

@@ -1,0 +1,115 @@
+"""Stable Diffusion of diffusers. The measured call is the `__call__` of its pipeline, on prompts that its text encoder has encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import diffusers
+import numpy as np
+import torch
+import transformers
+
+from sut.contract import Batch, Evidence, Workload
+from sut.native_torch import compiled, execution
+
+_QUARTERS = (1, 2, 3, 4)
+
+
+class TorchStableDiffusion:
+    """A `StableDiffusionPipeline`. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False  # the scheduler looks at every timestep on the host
+
+    def __init__(self, pipeline: Any, workload: Workload):
+        self.pipeline, self.workload, self.config = pipeline, workload, workload.config["model"]
+        self.steps = self.config["denoising_steps"]
+        # KerasCV's timesteps: from the last to 0, evenly spaced.
+        self.timesteps = np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
+        self.quarters = {-(-self.steps * quarter // 4) for quarter in _QUARTERS}
+        self.guidance = self.config["guidance_scale"]
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The ids as int64, which torch's embedding takes without another copy; the noise with its channels first."""
+        ids = {name: inputs[name].astype(np.int64) for name in ("input_ids", "negative_ids")}
+        return {**ids, "noise": inputs["noise"].transpose(0, 3, 1, 2)}
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
+        """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8, 4]), on their way to the host."""
+        arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
+        kept = []
+
+        def keep(pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            if step + 1 in self.quarters:
+                kept.append(tensors["latents"])
+            return {}
+
+        with torch.no_grad():
+            # In one batch, as the pipeline itself has the latents with the prompt and without it.
+            encoded = self.pipeline.text_encoder(torch.cat([arrays["negative_ids"], arrays["input_ids"]])).last_hidden_state
+            negative, positive = encoded.chunk(2)
+            images = self.pipeline(
+                prompt_embeds=positive,
+                negative_prompt_embeds=negative,
+                latents=arrays["noise"].to(self.pipeline.unet.dtype),
+                timesteps=self.timesteps,
+                guidance_scale=self.guidance,
+                callback_on_step_end=keep,
+                output_type="pt",
+            ).images
+            pixels = (images.float().permute(0, 2, 3, 1) * 255).round().to(torch.uint8)
+            latents = torch.stack(kept, dim=1).permute(0, 1, 3, 4, 2).float()
+        return execution.OnItsWay(pixels), execution.OnItsWay(latents)
+
+    def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:
+        """The images, and the latents after each quarter of the steps, once they have arrived."""
+        image, latents = (output.wait().contiguous().numpy() for output in outputs)
+        return {"image": image, "latents": latents}
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        execution.synchronise(self.workload)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `execution.evidence`; a forward pass is one of the text encoder, the UNet or the VAE's decoder."""
+        parts = torch.nn.ModuleList(_parts(self.pipeline))
+        return execution.evidence(parts, self.workload, "StableDiffusionPipeline.__call__", call, diffusers=diffusers.__version__)
+
+
+def _parts(pipeline: Any) -> list[torch.nn.Module]:
+    """The networks that the measured call enters. Each of them is compiled by itself; the pipeline's arithmetic around them is not."""
+    return [pipeline.text_encoder, pipeline.unet, pipeline.vae.decoder]
+
+
+def load(workload: Workload) -> TorchStableDiffusion:
+    """The checkpoint's pipeline, in the workload's precision and execution."""
+    execution.configure(workload)
+    folder, config = workload.checkpoint, workload.config["model"]
+    dtype = torch.bfloat16 if workload.precision == "bfloat16" else torch.float32
+    pipeline = diffusers.StableDiffusionPipeline(
+        vae=diffusers.AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=dtype, local_files_only=True),
+        text_encoder=transformers.CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=dtype, local_files_only=True),
+        tokenizer=None,
+        unet=diffusers.UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=dtype, local_files_only=True),
+        scheduler=scheduler(config),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    ).to(workload.device)
+    pipeline.set_progress_bar_config(disable=True)
+    if workload.execution == "compile":
+        for part in _parts(pipeline):
+            compiled.compile_forward(part)
+    return TorchStableDiffusion(pipeline, workload)
+
+
+def scheduler(config: Any) -> Any:
+    """DDIM without noise. diffusers' own class of that name takes no timesteps; its DPM-Solver does, and is the same at order 1."""
+    return diffusers.DPMSolverMultistepScheduler(
+        num_train_timesteps=config["train_steps"],
+        beta_start=config["beta_start"],
+        beta_end=config["beta_end"],
+        beta_schedule="scaled_linear",
+        solver_order=1,
+        final_sigmas_type="zero",
+    )

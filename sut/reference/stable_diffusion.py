@@ -1,0 +1,94 @@
+"""The reference of Stable Diffusion. Its methods are those of `sut.contract.Inference`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import diffusers
+import numpy as np
+import torch
+from diffusers import AutoencoderKL, DPMSolverMultistepScheduler, StableDiffusionPipeline, UNet2DConditionModel
+from transformers import CLIPTextModel
+
+from sut.contract import Batch, Evidence, Workload
+
+
+class Reference:
+    """diffusers' own pipeline, in float32."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload):
+        torch.set_float32_matmul_precision("highest")
+        self.device, self.config = workload.device, workload.config["model"]
+        folder = workload.checkpoint
+        self.pipeline = StableDiffusionPipeline(
+            vae=AutoencoderKL.from_pretrained(folder, subfolder="vae", torch_dtype=torch.float32),
+            text_encoder=CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=torch.float32, attn_implementation="eager"),
+            tokenizer=None,
+            unet=UNet2DConditionModel.from_pretrained(folder, subfolder="unet", torch_dtype=torch.float32),
+            scheduler=DPMSolverMultistepScheduler(
+                num_train_timesteps=self.config["train_steps"],
+                beta_start=self.config["beta_start"],
+                beta_end=self.config["beta_end"],
+                beta_schedule="scaled_linear",
+                solver_order=1,  # which is DDIM without noise
+                final_sigmas_type="zero",
+            ),
+            safety_checker=None,
+            feature_extractor=None,
+            requires_safety_checker=False,
+        ).to(workload.device)
+        self.pipeline.set_progress_bar_config(disable=True)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """→ images [batch, side, side, 3] from 0 to 1, latents after each step [steps, batch, 4, side / 8, side / 8]."""
+        after_each_step = []
+
+        def keep(pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            after_each_step.append(tensors["latents"].cpu().numpy())
+            return tensors
+
+        steps = self.config["denoising_steps"]
+        with torch.no_grad():
+            images = self.pipeline(
+                prompt_embeds=self._encoded(batch["input_ids"]),
+                negative_prompt_embeds=self._encoded(batch["negative_ids"]),
+                latents=torch.from_numpy(batch["noise"]).permute(0, 3, 1, 2).to(self.device),
+                timesteps=[round(step * (self.config["train_steps"] - 1) / (steps - 1)) for step in reversed(range(steps))],
+                guidance_scale=self.config["guidance_scale"],
+                callback_on_step_end=keep,
+                output_type="np",
+            ).images
+        return images, np.stack(after_each_step)
+
+    def _encoded(self, ids: np.ndarray) -> torch.Tensor:
+        return self.pipeline.text_encoder(torch.from_numpy(ids).long().to(self.device)).last_hidden_state
+
+    def to_host(self, outputs: tuple[np.ndarray, np.ndarray]) -> Batch:
+        """The images in 8 bits, as diffusers' own `numpy_to_pil` makes them, and the latents after each quarter of the steps."""
+        images, latents = outputs
+        quarters = [-(-len(latents) * quarter // 4) - 1 for quarter in (1, 2, 3, 4)]
+        return {
+            "image": (images * 255).round().astype(np.uint8),
+            "latents": np.ascontiguousarray(latents[quarters].transpose(1, 0, 3, 4, 2)),
+        }
+
+    def synchronise(self) -> None:
+        """Nothing: no time is taken."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """The dtype of the weights; a reference is not measured."""
+        call()
+        detail = {"call": "StableDiffusionPipeline", "torch": torch.__version__, "diffusers": diffusers.__version__}
+        return Evidence(graphs=0, graph_breaks=None, precision=str(self.pipeline.unet.dtype).removeprefix("torch."), detail=detail)
+
+
+def load(workload: Workload) -> Reference:
+    """The checkpoint's pipeline."""
+    return Reference(workload)

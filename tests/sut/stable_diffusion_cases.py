@@ -1,0 +1,160 @@
+"""Runs in a SUT's environment: the answers of Stable Diffusion, whole and with one thing broken at a time, one .npz for each case.
+
+`python -m tests.sut.stable_diffusion_cases SPEC.json`: the specification of benchmarks.answers, with "cases" and "folder". It writes which
+tensors there are too.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import answers
+
+Arrays = dict[str, np.ndarray]
+KERAS = "a layer of Keras zeroed"
+
+
+def main(specification: Path) -> None:
+    spec = json.loads(specification.read_text())
+    folder = Path(spec["folder"])
+    with np.load(spec["inputs"]) as f:
+        inputs = dict(f)
+    sut = answers.load(spec)
+    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(sut)))
+    for case in spec["cases"]:
+        if case in BROKEN and case != KERAS:  # Keras' would compile anew
+            sut = answers.load(spec)
+        BROKEN.get(case, lambda sut: None)(sut)
+        made = answer(sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
+        np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+
+
+def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
+    parts = []
+    for start in range(0, len(inputs["noise"]), batch):
+        prepared = sut.prepare({name: values[start : start + batch] for name, values in inputs.items()})
+        parts.append(sut.to_host(sut.predict({name: np.ascontiguousarray(values) for name, values in prepared.items()})))
+    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+
+
+def seen(sut: Any) -> dict[str, Any]:
+    """Which tensors of the checkpoint there are."""
+    if "keras" in sys.modules:
+        library = importlib.import_module("sut.keras_stable_diffusion")
+        names = library.weights_files.names(sut.workload.checkpoint)
+        named = list(library.variables(sut.model, names))
+        assert {id(v) for _, v, _ in named} == {id(v) for v in sut.model.weights}
+        return {"names": [name for name, _, _ in named]}
+    # Transformers 5 leaves `text_model` out of the names in memory; those of a file have it.
+    parts = {"text_encoder/text_model.": sut.pipeline.text_encoder, "unet/": sut.pipeline.unet, "vae/": sut.pipeline.vae}
+    return {"shapes": {f"{part}{name}": list(value.shape) for part, model in parts.items() for name, value in model.state_dict().items()}}
+
+
+INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
+    "prompts permuted": lambda inputs: {**inputs, "input_ids": np.roll(inputs["input_ids"], 1, axis=0)},
+    "the last word of each prompt dropped": lambda inputs: {**inputs, "input_ids": _without_last_word(inputs["input_ids"])},
+    "noise permuted": lambda inputs: {**inputs, "noise": np.roll(inputs["noise"], 1, axis=0)},
+    "no empty prompt": lambda inputs: {**inputs, "negative_ids": inputs["input_ids"]},
+}
+
+
+def _without_last_word(ids: np.ndarray) -> np.ndarray:
+    shorter = ids.copy()
+    shorter[np.arange(len(ids)), (ids == ids.max()).argmax(axis=1) - 1] = ids.max()
+    return shorter
+
+
+def guidance_dropped(sut: Any) -> None:
+    sut.guidance = 1.0
+
+
+def other_timesteps(sut: Any) -> None:
+    """Those of diffusers' DDIM: evenly spaced, and none of them the last."""
+    sut.timesteps = [step * (1000 // sut.steps) for step in reversed(range(sut.steps))]
+
+
+def one_timestep_off_by_one(sut: Any) -> None:
+    sut.timesteps = [*sut.timesteps[:-2], sut.timesteps[-2] - 1, sut.timesteps[-1]]
+
+
+def other_betas(sut: Any) -> None:
+    library = importlib.import_module(type(sut).__module__)
+    sut.pipeline.scheduler = library.scheduler({**sut.config, "beta_end": 0.0121})
+
+
+def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
+    """Each parameter whose name holds one of the words becomes what `change` makes of it."""
+
+    def changed(sut: Any) -> None:
+        parts = (sut.pipeline.text_encoder, sut.pipeline.unet, sut.pipeline.vae)
+        hit = [p for part in parts for name, p in part.named_parameters() if any(word in name for word in words)]
+        assert hit
+        for parameter in hit:
+            parameter.data = change(parameter.data)
+
+    return changed
+
+
+def zeros(values: Any) -> Any:
+    return values * 0
+
+
+def swapped(values: Any) -> Any:
+    rows = list(range(len(values)))
+    rows[3], rows[20] = rows[20], rows[3]
+    return values[rows]
+
+
+def epsilon(kind: str, part: str, value: float) -> Callable[[Any], None]:
+    def changed(sut: Any) -> None:
+        hit = [module for name, module in getattr(sut.pipeline, part).named_modules() if type(module).__name__ == kind]
+        assert hit
+        for module in hit:
+            module.eps = value
+
+    return changed
+
+
+def tanh_gelu(sut: Any) -> None:
+    import torch
+    from diffusers.models.activations import GEGLU
+
+    GEGLU.gelu = lambda self, gate: torch.nn.functional.gelu(gate, approximate="tanh")
+
+
+def keras_layer_zeroed(sut: Any) -> None:
+    """What a layer of the UNet adds to its input: nothing."""
+    layer = next(layer for layer in sut.model.unet.layers if type(layer).__name__ == "SpatialTransformer")
+    for variable in layer.proj2.weights:
+        variable.assign(np.zeros(variable.shape, np.float32))
+
+
+BROKEN: dict[str, Callable[[Any], None]] = {
+    "guidance dropped": guidance_dropped,
+    "timesteps of another spacing": other_timesteps,
+    "one timestep off by one": one_timestep_off_by_one,
+    "other betas": other_betas,
+    "a transformer of the UNet zeroed": tensors(zeros, "down_blocks.1.attentions.0.proj_out"),
+    "one cross attention zeroed": tensors(zeros, "up_blocks.2.attentions.1.transformer_blocks.0.attn2.to_out"),
+    "a layer of the text encoder zeroed": tensors(zeros, "layers.1.self_attn.out_proj", "layers.1.mlp.fc2"),
+    "a layer of the decoder zeroed": tensors(zeros, "decoder.up_blocks.1.resnets.1.conv2"),
+    "positions of the prompt zeroed": tensors(zeros, "position_embedding"),
+    "two rows of one tensor swapped": tensors(swapped, "up_blocks.1.attentions.0.transformer_blocks.0.attn2.to_k"),
+    "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
+    "epsilon of the UNet's group norms 1e-6": epsilon("GroupNorm", "unet", 1e-6),
+    "epsilon of the decoder's group norms 1e-5": epsilon("GroupNorm", "vae", 1e-5),
+    "epsilon of the text encoder's norms 1e-6": epsilon("LayerNorm", "text_encoder", 1e-6),
+    KERAS: keras_layer_zeroed,
+    "tanh GELU for the exact one": tanh_gelu,  # the last one: it stays for the process
+}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
