@@ -132,11 +132,10 @@ def show(catalogue: dict[str, Any]) -> None:
     )
     terminal.table(
         "Models",
-        ("name", "family", "task", "size", "parameters", "precision", "batch\n" + " /\n".join(SCENARIOS), "what it is"),
+        ("name", "task", "size", "parameters", "precision", "batch\n" + " /\n".join(SCENARIOS), "what it is"),
         (
             [
                 m["name"],
-                m["family"],
                 m["task"],
                 s["name"],
                 _millions(s["parameters"]),
