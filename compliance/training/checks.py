@@ -184,7 +184,7 @@ def _record(training: TrainingRun) -> Iterator[Fault]:
             )
             if training.recorded("digests", "weights_source") != "none":
                 told[f"trained parameters of the {test} test"] = (steps.trainable, training.recorded("training", "parameters"))
-    if not cell.get("lora"):
+    if not cell.get("lora") and not training.recorded("training", "part"):
         told["training.parameters"] = (training.recorded("training", "parameters"), training.recorded("parameters"))
     if training.recorded("qsl", "synthetic"):
         told["training.seed"] = (training.recorded("training", "seed"), limits()["seed"])

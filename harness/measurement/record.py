@@ -29,7 +29,8 @@ class Record:
         digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
         inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
             Answers are told by the worker.
-        training: how many `parameters` are trained, of the model's or of LoRA's beside them; the `seed` of synthetic inputs, else None; the
+        training: how many `parameters` are trained, of the model's or of LoRA's beside them; what the names of the model's own begin with
+            if only a `part` of it is trained, else empty; the `seed` of synthetic inputs, else None; the
             `benchmark` and the `ruleset` of MLPerf Training whose keys its log has. None: nothing is trained.
         least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
         environment: name, interpreter, lock, variables and, once a worker told them, versions.
@@ -130,7 +131,8 @@ def _training(request: Request) -> dict[str, Any] | None:
     if not request.trains:
         return None
     seed = SEED if request.asked.dataset is None else None
-    return {"parameters": request.trained_parameters, "seed": seed, **request.model.fit["log"]}
+    part = request.model.fit.get("trained", "")
+    return {"parameters": request.trained_parameters, "part": part, "seed": seed, **request.model.fit["log"]}
 
 
 def _qsl(attempt: Attempt) -> dict[str, Any]:

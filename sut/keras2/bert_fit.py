@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import keras_nlp
+import tensorflow as tf
 import tf_keras
 
 from sut.contract import Batch, Evidence, Workload
@@ -25,9 +27,12 @@ class Keras2Training:
         return {**bert.named(inputs), "label": inputs["label"]}
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-        """One epoch of `fit` over a generator of the batches. KerasNLP's own `fit` is for a preprocessor, which there is none of here."""
-        pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in batches)
-        tf_keras.Model.fit(self.model, pairs, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
+        """One epoch of `fit` over a pipeline of the batches. KerasNLP's own `fit` is for a preprocessor, which there is none of here."""
+        rows = map(_pair, batches)
+        first = next(rows)
+        signature = tf.nest.map_structure(lambda array: tf.TensorSpec(array.shape, array.dtype), first)
+        dataset = tf.data.Dataset.from_generator(lambda: chain([first], rows), output_signature=signature).with_options(_options())
+        tf_keras.Model.fit(self.model, dataset, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
 
     def freeze(self) -> None:
         """The optimizer reads its learning rate at each step."""
@@ -40,6 +45,17 @@ class Keras2Training:
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
         return runtime.evidence(self.model, self.workload, "fit", call, keras_nlp)
+
+
+def _pair(batch: Batch) -> tuple[dict[str, Any], Any]:
+    return {name: values for name, values in batch.items() if name != "label"}, batch["label"]
+
+
+def _options() -> tf.data.Options:
+    """Without the thread that tunes a pipeline: the end of an epoch waits for it, up to ten seconds."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 class _Steps(tf_keras.callbacks.Callback):

@@ -103,7 +103,10 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     has.chmod(0o755)
     found = environments.adopt(str(has), "native-torch", "v6.1")
     assert found.python == has
-    assert found.notes == ("torch 2.11.0, where the lock has 2.13.0",)
+    assert found.notes == (
+        "torch 2.11.0, where the lock has 2.13.0",
+        "peft is missing: --scenario Fit of language models needs it",
+    )
 
 
 @pytest.mark.parametrize(("name", "tensorflow"), [("keras3-torch", {}), ("keras3-tensorflow", {"tensorflow-cpu": "2.21.0"})])

@@ -16,6 +16,7 @@ from harness.cell import Result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
 from harness.execution import process
+from harness.inputs import models
 from harness.measurement import run
 from harness.report import content
 from harness.request import plan
@@ -303,6 +304,13 @@ def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
     values = {line["key"]: line["value"] for line in lines_of(found)}
     assert (values["submission_benchmark"], values["lora_rank"], values["lora_alpha"]) == ("llama2_70b_lora", 4, 4)
     assert request(tmp_path, scenario="Fit", duration=None, model="mistral", lora="matched").cell().digest != found.cell.digest
+
+
+def test_of_sam_the_image_encoder_alone_is_trained(tmp_path):
+    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="sam"), Reporter(), 0)
+    assert (found.status, found.reason, found.cell.batch_size) == ("ok", "", 1)
+    training = json.loads((Path(found.directory) / "record.json").read_text())["training"]
+    assert training["parameters"] == 296_000 < models.load("sam").sizes["tiny"].parameters
 
 
 def test_a_users_labels_are_trained_on(tmp_path):
