@@ -77,6 +77,8 @@ _KERAS2_LACKS = {
     "keras3-tensorflow",
     "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
     "float32 or keras3-tensorflow",
+    "stable-diffusion/bfloat16": "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's attention): "
+    "take --precision float32 or keras3-tensorflow",
 }
 # On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
