@@ -84,6 +84,8 @@ _KERAS2_LACKS = {
     "keras3-tensorflow",
     "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
     "float32 or keras3-tensorflow",
+    "stable-diffusion/bfloat16": "KerasCV's Stable Diffusion fails on Keras 2 in bfloat16 (AttributeError in its decoder's attention): "
+    "take --precision float32 or keras3-tensorflow",
 }
 _KERAS3_LACKS = {
     "xlnet": "KerasHub 0.32 has an XLNet, and no reader of its Hugging Face checkpoint (ValueError: KerasHub has no converter): take "

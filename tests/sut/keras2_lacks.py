@@ -44,9 +44,20 @@ def sam() -> None:
         tf_keras.mixed_precision.set_global_policy("float32")
 
 
+def stable_diffusion() -> None:
+    """In bfloat16; in float32 it runs."""
+    from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
+
+    tf_keras.mixed_precision.set_global_policy("bfloat16")
+    try:
+        AttentionBlock(32)(tf_keras.layers.Input((4, 4, 32)))
+    finally:
+        tf_keras.mixed_precision.set_global_policy("float32")
+
+
 def tried() -> dict[str, str]:
     """As the registry names it → the error."""
-    cases = {"gemma": gemma, "llama": llama, "mistral": mistral, "sam/bfloat16": sam}
+    cases = {"gemma": gemma, "llama": llama, "mistral": mistral, "sam/bfloat16": sam, "stable-diffusion/bfloat16": stable_diffusion}
     return {name: _error(case) for name, case in cases.items()}
 
 
