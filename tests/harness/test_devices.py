@@ -108,7 +108,7 @@ def test_the_peak_leaves_out_what_the_probe_of_the_devices_speed_held(monkeypatc
 
 def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkeypatch):
     of_keras = ("keras", "keras-hub", "keras-cv", "jax", "jaxlib", "tensorflow", "torch", "tf-keras", "keras-nlp")
-    assert registry.packages() == (*of_keras, "transformers", "segment-anything", "diffusers")
+    assert registry.packages() == (*of_keras, "transformers", "peft", "segment-anything", "diffusers")
     monkeypatch.setitem(SUTS, "new", dataclasses.replace(SUTS["mock"], packages=("tinygrad",)))
     assert submission.packages()[-1] == "tinygrad"
 
