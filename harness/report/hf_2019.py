@@ -26,7 +26,7 @@ Cells = dict[tuple[str, int, int], dict[str, float]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class Average:
     """An average of 2019, in seconds a batch."""
 
     framework: str
@@ -81,7 +81,7 @@ class Again:
     device: str
     common: Cells
     averages: Mapping[str, float]
-    published: Mapping[str, Published]
+    published: Mapping[str, Average]
     compiled: Sequence[Square]
     distilled: Sequence[Distilled]
 
@@ -144,11 +144,11 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
     return [_again(size, precision, device, cells) for (size, precision, device, *_), cells in made]
 
 
-def published(device: str) -> dict[str, Published]:
+def published(device: str) -> dict[str, Average]:
     """SUT → its average of 2019 on such a device."""
     text = (resources.files("harness.comparison") / "published" / "hf_2019_averages.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return {row["sut"]: Published(framework=row["framework"], seconds=float(row["seconds"])) for row in rows if row["device"] == device}
+    return {row["sut"]: Average(framework=row["framework"], seconds=float(row["seconds"])) for row in rows if row["device"] == device}
 
 
 def _again(size: str, precision: str, device: str, cells: Cells) -> Again:

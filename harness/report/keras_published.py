@@ -6,7 +6,6 @@ each model and task. Their A100 stands beside ours as a mark where the table has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.comparison import statistics, tables
@@ -51,8 +50,4 @@ def _theirs(group: Group, other: str) -> float | None:
     times = {p.sut: p.ms_per_step for p in published() if (p.model, p.task, p.batch_size) == (cell.model, cell.task, cell.batch_size)}
     if cell.scenario == "SingleStream" or other not in times:
         return None
-    return times[other] / min(_of_keras(times))
-
-
-def _of_keras(times: dict[str, float]) -> Iterator[float]:
-    return (ms for sut, ms in times.items() if sut.startswith("keras3-"))
+    return times[other] / min(ms for sut, ms in times.items() if sut.startswith("keras3-"))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
 from harness.inputs.families import Arrays, Dataset, Family, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
@@ -30,7 +29,7 @@ def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
 
 def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
     prompts, unused = text.read(path)
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=True), own, seq_len)
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
     if any(prompt.max_new_tokens is not None for prompt in prompts):
         unused = (*unused, f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no tokens")
     return arrays, (first, *unused, *others)
@@ -46,7 +45,7 @@ def _read_labelled(model: Model, size: Size, path: Path, own: Tokenizer | None, 
                 f"{path}:{prompt.line}: {model.name} is trained on JSON Lines (.jsonl) with `prompt` and `label`, a whole number from 0 to "
                 f"{classes - 1}; found {found}"
             )
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=True), own, seq_len)
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
     return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (first, *unused, *others)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs import tokenizer
 from harness.inputs.families import Arrays, Dataset, Family, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
@@ -38,7 +37,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
     prompts, unused = text.read(path)
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own or tokenizer.of_bytes(closing=False), own, seq_len)
+    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=False)
     for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
         if length < 2:
             raise UsageError(f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the tokens that follow others")

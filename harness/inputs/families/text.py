@@ -126,16 +126,18 @@ def encode(model: Model, size: Size, prompts: list[Prompt], path: Path, reader: 
 
 
 def of_one_length(
-    model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer, own: Tokenizer | None, seq_len: int | None
+    model: Model, size: Size, prompts: list[Prompt], path: Path, *, own: Tokenizer | None, seq_len: int | None, closing: bool
 ) -> tuple[Arrays, tuple[str, ...]]:
     """Prompts padded to one length → (`input_ids` and `attention_mask`, int32 [prompts, length], notes for the reader).
 
     Args:
         own: the tokenizer of the user's weights, if they have one.
         seq_len: the length; None: that of the longest prompt.
+        closing: where they have none, whether the tokenizer of bytes puts an end behind each prompt.
 
     Raises UsageError for a prompt that is too long.
     """
+    reader = own or tokenizer.of_bytes(closing=closing)
     rows = encode(model, size, prompts, path, reader)
     most = size.config["max_position_embeddings"]
     for prompt, row in zip(prompts, rows, strict=True):
