@@ -57,7 +57,7 @@ Way = Callable[[Random, str], str]
 
 
 def _piece(r: Random, text: str) -> str:
-    """For a value's place: of another place in the text, a small number, or hostile."""
+    """A text to put in a value's place: from another place, a small number, or hostile."""
     if r.random() < 0.2 and (match := _VALUE.search(text, r.randrange(len(text) + 1))):
         return text[match.end() : _end(text, match.end())]
     hostile = r.choice(_TEXT)
@@ -66,7 +66,7 @@ def _piece(r: Random, text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the JSON value that begins there ends, else the word."""
+    """The place where the JSON value that begins there ends, else the end of the word."""
     try:
         return json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
@@ -75,7 +75,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _value(r: Random, text: str) -> str:
-    """Of any key or list; in a detail log mostly of an entry."""
+    """The text with another value of some key or list; in a detail log mostly of an entry."""
     start = r.randrange(len(text) + 1)
     match = (r.random() < 0.7 and _LOGGED.search(text, start)) or _VALUE.search(text, start)
     return text[: match.end()] + _piece(r, text) + text[_end(text, match.end()) :] if match else text

@@ -175,7 +175,7 @@ class MeasuredSize:
         return {**where, **{key: float(f"{value:.4g}") for key, value in found.items()}}
 
     def file(self, sut: str) -> Path:
-        """Where the answers of a SUT, or of the reference, lie."""
+        """The file with the answers of a SUT, or of the reference."""
         return self.folder / f"{self.model.name}-{self.size.name}-{sut}.npz"
 
 

@@ -1,4 +1,4 @@
-"""Where the result folders of a tree or a run directory are, and where their files lie."""
+"""The result folders of a tree or a run directory, and the places of their files."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _compliance(place: ResultFolder, rules: Rules) -> Iterator[tuple[str, LoadGe
 
 
 def _trace_path(place: ResultFolder, rules: Rules) -> Path:
-    """Where the performance test's trace is. LoadGen makes an empty one where it is told to write none."""
+    """The path of the performance test's trace. LoadGen makes an empty one where it is told to write none."""
     raw = place.raw("performance")
     return (raw / "mlperf_log_trace.json.gz") if raw else place.folder / rules.layout.performance / "mlperf_log_trace.json"
 

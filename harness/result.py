@@ -75,7 +75,7 @@ def _by_loadgen(record: Mapping[str, Any]) -> bool:
 
 
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
-    """Of everything installed, what may change a figure."""
+    """The installed packages that may change a figure."""
     return {name: installed[name] for name in ("python", *packages(), *submission.STACK) if name in installed}
 
 
@@ -109,7 +109,7 @@ def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Sc
 
 
 def _measured_again(directory: Path) -> Iterator[str]:
-    """That the performance test is not the first one. Only then its job has a calibration that it did not take itself."""
+    """A warning where the performance test is a later one. Only then its job has a calibration that it did not take itself."""
     job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
         yield (

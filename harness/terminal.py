@@ -164,7 +164,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
 
 
 def near(directory: str) -> str:
-    """As the reader would type it: relative where it lies below the current directory."""
+    """The path as the reader would type it: relative where it lies below the current directory."""
     path = Path(directory)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else directory
 

@@ -111,7 +111,7 @@ def _summary(answers: LoggedAnswers) -> str:
 
 
 def _samples(answers: LoggedAnswers, test: LoadGenRun, subject: Subject, whole: bool = True) -> Iterator[str]:
-    """Where the logged answers are not those LoadGen selects.
+    """A sentence for each logged answer that is not one LoadGen selects.
 
     Args:
         whole: whether these are all answers that were logged.

@@ -118,7 +118,7 @@ def _hash_form(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterator[Fault | str]:
-    """Where hash, whole log and truncated log contradict each other.
+    """A sentence for each contradiction between hash, whole log and truncated log.
 
     A log that could be read whole has a bounded size. A damaged one is hashed up to 64 MiB: a sparse file costs its forger nothing.
     """

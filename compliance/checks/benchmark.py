@@ -46,7 +46,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _misfits(subject: Subject) -> Iterator[Fault]:
-    """Where the tests are not those of the benchmark; nothing for a benchmark the round does not have."""
+    """A sentence for each way in which the tests are not those of the benchmark; none for a benchmark the round does not have."""
     row = subject.rules.benchmarks.get(subject.official or "")
     if row is None or not all(test.detail.values for test in subject.tests):
         return
@@ -132,7 +132,7 @@ def _values(subject: Subject, metric: str) -> Iterator[tuple[int, str]]:
 
 
 def far_apart(subject: Subject, texts: Sequence[str | None]) -> Iterator[str]:
-    """Where TEST01's accuracy is too far from the accuracy run's, for a SUT that is not deterministic (get_delta_perc).
+    """A sentence where TEST01's accuracy is too far from the accuracy run's, for a SUT that is not deterministic (get_delta_perc).
 
     Args:
         texts: the content of baseline_accuracy.txt and compliance_accuracy.txt.

@@ -64,7 +64,7 @@ def _dates(subject: Subject, now: datetime) -> Iterator[Fault | str]:
 
 
 def _power_dates(test: LoadGenRun, at: datetime) -> Iterator[Fault]:
-    """Where power_begin and power_end are no dates, or not a time zone away from test_datetime plus the log's own time.
+    """A sentence where power_begin or power_end is no date, or not a time zone away from test_datetime plus the log's own time.
 
     The power dates are UTC. test_datetime is local time, marked as UTC.
     """

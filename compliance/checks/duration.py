@@ -49,7 +49,7 @@ def measured(subject: Subject) -> Check:
 
 
 def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | str]:
-    """Where the latencies, the calendar (power_begin, power_end) and the log's own time contradict each other."""
+    """A sentence for each contradiction between the latencies, the calendar (power_begin, power_end) and the log's own time."""
     issued, wall_s = last_issue_ns(detail, scenario), wall_seconds(detail)
     if issued is None or wall_s is None:
         yield "the latencies, power_begin or power_end are missing or no dates"
@@ -73,7 +73,7 @@ def _duration(detail: Detail, scenario: str, rules: Rules) -> Iterator[Fault | s
 
 
 def _clocks(detail: Detail, rules: Rules) -> Iterator[Fault]:
-    """Where calendar and log tell different times from the last generation of queries to power_end; NTP may move the calendar a little."""
+    """A sentence where calendar and log differ between the last generation of queries and power_end; NTP may move the calendar a little."""
     begin, end, wall_s = detail.occurrences.get("generated_query_duration"), detail.occurrences.get("power_end"), wall_seconds(detail)
     if not begin or not end or wall_s is None:
         return

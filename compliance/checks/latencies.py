@@ -107,7 +107,7 @@ def _latencies(detail: Detail, scenario: str) -> Iterator[Fault | str]:
 
 
 def _latency_faults(latency: LatencyKeys, detail: Detail) -> Iterator[Fault | str]:
-    """Where minimum, percentiles, maximum and mean are missing or contradict each other."""
+    """A sentence for each minimum, percentile, maximum or mean that is missing or contradicts another."""
     percentiles = latency.percentiles(detail)
     present = {key for key, _, _ in percentiles}
     keys = [latency.minimum, *(latency.percentile.format(p) for p in PERCENTILES), latency.maximum]

@@ -141,7 +141,7 @@ def _whole(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _contradictions(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """Where the summary contradicts the detail log. An accuracy test's summary says only whether there were errors."""
+    """A sentence for each contradiction of summary and detail log. An accuracy test's summary says only whether there were errors."""
     if error_line := next((line for line in test.summary.text.splitlines() if _ERRORS.match(line)), ""):
         yield f"it says {shorten(error_line)!r}"
     if test.name == "accuracy":

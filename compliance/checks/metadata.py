@@ -164,7 +164,7 @@ def _calibration(subject: Subject) -> Check:
 
 
 def _network(subject: Subject) -> Iterator[Fault]:
-    """Where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
+    """A sentence where is_network and the SUT's name do not fit the division (performance_check.py, network_check)."""
     network_field = (subject.system or {}).get("is_network")
     is_network, in_network_division = str(network_field).lower() == "true", subject.place.division == "network"
     if is_network is not in_network_division:

@@ -32,7 +32,7 @@ def check(subject: Subject) -> Check:
 
 
 def _outcome(test: LoadGenRun, subject: Subject) -> Iterator[Fault]:
-    """Where a worker's outcome contradicts its log. One that did not end well is the business of `worker-outcomes`."""
+    """A sentence for each worker's outcome that contradicts its log. `worker-outcomes` judges one that did not end well."""
     outcome, file = test.outcome or {}, f"raw/{test.name}/outcome.json"
     if outcome.get("status") != "ok":
         return
@@ -62,7 +62,7 @@ def _logged_ms(test: LoadGenRun) -> float | None:
 
 
 def _result(subject: Subject) -> Iterator[Fault]:
-    """Where result.json contradicts record and log. It has no check of its own: it is written after the audit, with its counts."""
+    """A sentence for each place where result.json contradicts record and log. result.json is written after the audit, with its counts."""
     path = subject.place.result
     if path and (path.exists() or path.is_symlink()):
         result, why = files.attempt(files.json_object, path)

@@ -175,7 +175,7 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def _every_sample(detail: Detail, loaded: int, subject: Subject) -> Iterator[Fault | str]:
-    """Where an accuracy test does not take every sample of the library once, or as many as its benchmark takes.
+    """A sentence where an accuracy test does not take every sample of the library once, or as many as its benchmark takes.
 
     MultiStream fills the last query of a set up with samples that come again.
     """

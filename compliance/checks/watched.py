@@ -71,7 +71,7 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
 
 
 def _length_faults(subject: Subject, visits: np.ndarray, payloads: Mapping[int, bytes]) -> Iterator[Fault]:
-    """Where all answers of the performance test together have not the bytes that those of the accuracy test make.
+    """A sentence where all answers of the performance test together have not the bytes that those of the accuracy test make.
 
     Answers that end at an end token may be of other lengths in another batch: a tenth is left to them.
     """
@@ -84,7 +84,7 @@ def _length_faults(subject: Subject, visits: np.ndarray, payloads: Mapping[int, 
 
 
 def _score_faults(subject: Subject, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]) -> Iterator[Fault]:
-    """Where the accuracy test would have failed with these answers in the place of its own."""
+    """A sentence where the accuracy test would have failed with these answers in the place of its own."""
     assert subject.place.run is not None
     judged: Any = subject.recorded("accuracy")
     reference = files.arrays(subject.place.run / "reference.npz")

@@ -97,7 +97,7 @@ class Check:
 
     @property
     def source(self) -> str:
-        """Where the rules are written: documents and sections."""
+        """The documents and sections where the rules are written."""
         return "; ".join(dict.fromkeys(cited for rule_id in self.rule_ids for cited in sources.get(rule_id).cited))
 
     def line(self) -> str:

@@ -96,7 +96,7 @@ class Engine:
                 values[at], values[other] = values[other], values[at]
 
     def _positions(self, count: int) -> np.ndarray:
-        """For the second, third, … of `count` values the position it changes places with, int64 [count - 1]; none is later than its own."""
+        """The position with which the second, third, … of `count` values changes places, int64 [count - 1]; none is later than its own."""
         if count < 2:
             return np.empty(0, np.int64)
         if (_RANGE - 1) // count < count:

@@ -82,7 +82,7 @@ def _drawn(bound: int, count: int, engine: Engine) -> np.ndarray:
 
 
 def _starts(size: int, per_query: int) -> range:
-    """Where MultiStream's queries begin in a loaded set of `size`, what it repeats included."""
+    """The places where MultiStream's queries begin in a loaded set of `size`, what it repeats included."""
     return range(0, size - per_query + 1, per_query)
 
 

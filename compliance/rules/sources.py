@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a rule is written.
+    """The place where a rule is written.
 
     Attributes:
         document: a file, after the repository of the mlcommons organisation it lies in; or `this project`.

@@ -85,7 +85,7 @@ class Benchmark:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where files lie in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
+    """The places of files in a submission: path templates below <division>/<submitter>/; `performance` and `accuracy` below the scenario.
 
     Attributes:
         measurements: the folder of `scenario_files` and of `measurements_file`, which may be a pattern.

@@ -56,8 +56,8 @@ def _share(distance: float, allowed: float) -> float:
 
 
 def _agreement(answer: np.ndarray, expected: np.ndarray) -> float:
-    """Of one sample: the intersection over union of masks, the largest difference of floats, the PSNR of pictures, or the number of equal
-    integers."""
+    """The measure of one sample: the intersection over union of masks, the largest difference of floats, the PSNR of pictures, or the
+    number of equal integers."""
     if expected.dtype == bool:
         union = int((answer | expected).sum())
         return int((answer & expected).sum()) / union if union else 1.0

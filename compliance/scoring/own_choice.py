@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 ROWS = 64
-"""Of so many answers, or of all where there are fewer, the worker writes own logits."""
+"""The number of answers whose own logits the worker writes; of fewer answers it writes all."""
 _SPARE_TOKENS = 2
 _TOKEN_BYTES = 4
 

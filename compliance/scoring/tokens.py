@@ -10,7 +10,7 @@ from compliance.scoring.payload import values
 from compliance.scoring.value import Accuracy, Arrays, spread
 
 TOKEN_BYTES = 4
-"""Of a token in a payload: int32."""
+"""The size of a token in a payload, which is an int32."""
 
 
 def score(

@@ -155,7 +155,7 @@ def _files(training: TrainingRun) -> Iterator[Fault]:
 
 
 def _record(training: TrainingRun) -> Iterator[Fault]:
-    """Where record, jobs and step files contradict each other."""
+    """A sentence for each contradiction between record, jobs and step files."""
     cell, first, second = training.recorded("cell"), training.jobs["performance"], training.jobs["accuracy"]
     if not (isinstance(cell, dict) and first and second):
         yield Fault("record.json names no cell, or a job.json is missing")
@@ -287,7 +287,7 @@ def _held_out(training: TrainingRun) -> Iterator[Fault]:
 
 
 def _log(training: TrainingRun) -> Iterator[Fault]:
-    """Where the log is another than the one that follows from the files it was made of."""
+    """A sentence for each place where the log is another than the one that follows from the files it was made of."""
     steps, job = training.steps["performance"], training.jobs["performance"]
     expected, fault = files.reckon(lambda: mllog.lines(steps, training.record, job) if steps and training.record and job else None)
     if expected is None:
@@ -359,7 +359,7 @@ def _speed(training: TrainingRun) -> Check:
 
 
 def _result(training: TrainingRun) -> Iterator[Fault]:
-    """Where result.json contradicts record and steps. There is none yet while it is made."""
+    """A sentence for each place where result.json contradicts record and steps. There is no result.json yet while it is made."""
     result, steps = training.result, training.steps["performance"]
     if result is None or steps is None:
         return

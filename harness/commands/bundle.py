@@ -252,7 +252,7 @@ def _announcement(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
 
 
 def _begin(folder: Path) -> None:
-    """From here to the end the folder is known as a bundle that is not finished: run.sh, which would use it, comes last."""
+    """Marks the folder as a bundle that is not finished. run.sh, which would use it, is written last."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _UNFINISHED).touch()
     for name in (wheels.MANIFEST, "run.sh"):

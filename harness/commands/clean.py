@@ -60,7 +60,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _bytes(path: Path) -> int:
-    """Of links the link alone: what a link names is not in the cache."""
+    """The bytes of files; of a link those of the link alone, because what it names is not in the cache."""
     files = path.rglob("*") if path.is_dir() and not path.is_symlink() else [path]
     return sum(file.lstat().st_size for file in files if file.is_symlink() or file.is_file())
 

@@ -179,7 +179,7 @@ def beside_earlier(result: Result) -> str | None:
 
 
 def _newest(groups: Iterable[Group]) -> list[Group]:
-    """Of equal cells the one that was measured last, one with figures before one without."""
+    """The group that was measured last among equal cells; one with figures goes before one without."""
     kept: dict[str, Group] = {}
     for group in groups:
         other = kept.get(group.cell.digest)

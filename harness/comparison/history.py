@@ -54,7 +54,7 @@ class Trend:
 
     @property
     def unit(self) -> str:
-        """Of the figures."""
+        """The unit of the figures."""
         metric = self.stretches[0].metric
         return metric.unit if metric else ""
 
@@ -65,7 +65,7 @@ class Trend:
 
     @cached_property
     def starts(self) -> list[int]:
-        """Where each stretch begins among the figures."""
+        """The place among the figures where each stretch begins."""
         return [sum(len(group.figures) for group in self.stretches[:n]) for n in range(len(self.stretches))]
 
     @cached_property

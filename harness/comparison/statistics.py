@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 COVERAGE = 0.95
-"""Of every interval here: the share of experiments in which it holds the true value."""
+"""The share of experiments in which an interval holds the true value. Every interval here has it."""
 FEWEST = 3
 """Repeats of a cell from which a comparison is made. Two differ by chance as much as they like."""
 # The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as much as 1.5 of the median one, and a

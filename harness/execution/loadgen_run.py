@@ -41,7 +41,7 @@ def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
 
 
 class Reporter(Protocol):
-    """Where progress goes; terminal.Terminal is the one of the command line."""
+    """A receiver of progress; terminal.Terminal is the one of the command line."""
 
     def say(self, text: str) -> None:
         """One line."""

@@ -204,7 +204,7 @@ def _cpu_quota() -> float | None:
 
 
 def _disk_kind() -> str | None:
-    """By the kernel's `rotational` flag of the block device that holds this tree."""
+    """Whether the disk turns, by the kernel's `rotational` flag of the block device that holds this tree."""
     with suppress(OSError):
         device = ROOT.stat().st_dev
         node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()

@@ -93,7 +93,7 @@ def _runs(tag: str) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """Of a file, hex."""
+    """The SHA-256 of a file, hex."""
     with path.open("rb") as f:
         return hashlib.file_digest(f, "sha256").hexdigest()
 

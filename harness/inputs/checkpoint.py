@@ -49,7 +49,7 @@ class Checkpoint:
 
 
 NONE = Checkpoint(Path(), hashlib.sha256(b"").hexdigest(), 0, 0)
-"""Of a SUT that reads no weights."""
+"""The checkpoint of a SUT that reads no weights."""
 
 
 def files(path: Path) -> list[str]:

@@ -103,7 +103,7 @@ def _wordpiece(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]
 
 
 def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> Tokenizer:
-    """As Transformers makes it of CLIP's two files: lower case, words by CLIP's own rule, a mark at their end."""
+    """The tokenizer that Transformers makes of CLIP's two files: lower case, words by CLIP's own rule, a mark at their end."""
     from tokenizers import Regex, models, normalizers, pre_tokenizers
     from tokenizers import Tokenizer as Reader
 

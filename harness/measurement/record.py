@@ -73,14 +73,14 @@ class Record:
     schema: str = "record-2"
 
     def after(self, test: str, seconds: float, outcome: WorkerOutcome, trace: str | None) -> Record:
-        """With what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
+        """The record with what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
         seconds_so_far = {**self.command_seconds, test: round(seconds, 3)}
         digests = self.digests if trace is None else {**self.digests, "trace": trace}
         environment = {**self.environment, "versions": dict(outcome.versions)}
         return replace(self, environment=environment, answers=outcome.answers, digests=digests, command_seconds=seconds_so_far)
 
     def ended(self, audit_seconds: float) -> Record:
-        """With what the command took until now."""
+        """The record with the seconds that the command took until now."""
         total = (time.monotonic_ns() - self.started_monotonic_ns) / 1e9
         return replace(self, command_seconds={**self.command_seconds, "audit": round(audit_seconds, 3), "total": round(total, 3)})
 

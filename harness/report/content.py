@@ -1,162 +1,23 @@
-"""Groups of repeats → what a report says: contests between SUTs, the answer in words, and tables. Nothing is drawn or written here."""
+"""Groups of repeats → what a report says over all contests: the headline, sentences, and tables. Nothing is drawn or written here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from harness.cell import Result, Status
+from harness.cell import Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
-from harness.inputs import models
 from harness.report import hf_2019
-from sut.registry import SUTS, unsupported
+from harness.report.contest import Contest, listed
+from sut.registry import SUTS
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
 _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """A SUT's place in a contest.
-
-    Attributes:
-        figure: LoadGen's number, the median of the repeats, in the contest's unit; None: there is none.
-        low, high: its 95 % interval.
-        struck: the figure is of an invalid run and is shown struck out.
-        best: no SUT is shown to be faster.
-        relative: its speed over the leader's, at most about 1; None where one has no figure.
-        reason: why there is no valid figure; empty where there is one.
-    """
-
-    group: Group
-    figure: float | None
-    low: float | None = None
-    high: float | None = None
-    struck: bool = False
-    best: bool = False
-    relative: statistics.Ratio | None = None
-    reason: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Contest:
-    """The same work done by several SUTs, on one machine and in one mode.
-
-    Attributes:
-        groups: one a SUT, the last that was measured.
-        older: how many earlier measurements of the same cells, by other versions or for another time, are left out.
-    """
-
-    groups: tuple[Group, ...]
-    older: int = 0
-
-    @cached_property
-    def name(self) -> str:
-        """The work in words."""
-        return compare.describe(self.groups[0])
-
-    @cached_property
-    def good(self) -> list[Group]:
-        """The groups that have figures, the fastest first."""
-        with_figures = [g for g in self.groups if g.good]
-        return sorted(with_figures, key=lambda g: (g.summary.mean if g.summary else 0.0) * (-1 if self.higher_is_better else 1))
-
-    @cached_property
-    def unit(self) -> str:
-        """Of all its figures; empty where there is none."""
-        return next((g.metric.unit for g in self.groups if g.metric), "")
-
-    @cached_property
-    def higher_is_better(self) -> bool:
-        """The direction of its figures."""
-        return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
-
-    @property
-    def repeats(self) -> str:
-        """`5 runs`, or `3 to 5 runs`; empty where there is no figure."""
-        counts = sorted(len(g.good) for g in self.good)
-        if not counts:
-            return ""
-        return ("" if counts[0] == counts[-1] else f"{counts[0]} to ") + statistics.plural(counts[-1], "run")
-
-    @cached_property
-    def field(self) -> list[Group]:
-        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked."""
-        ranked = [g for g in self.good if not g.unranked]
-        return ranked if len(ranked) > 1 else self.good
-
-    @property
-    def ranked(self) -> bool:
-        """Whether the figures the answer is about may stand beside one another."""
-        return not any(g.unranked for g in self.field)
-
-    @cached_property
-    def ratios(self) -> dict[str, statistics.Ratio]:
-        """SUT → its speed over the leader's, of all but the leader."""
-        return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
-
-    @cached_property
-    def entries(self) -> dict[str, Standing]:
-        """SUT → its place."""
-        return {g.sut: self._entry(g) for g in self.groups}
-
-    @cached_property
-    def answer(self) -> str:
-        """Which SUT is fastest and by how much, in one or two sentences."""
-        if not self.good:
-            reasons = "; ".join(f"{g.sut}: {_reason(g)}" for g in self.groups[:3])
-            return f"no SUT has a figure ({reasons})"
-        leader = self.field[0]
-        alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
-        text = alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
-        outside = [g for g in self.good if g not in self.field]
-        if not self.ranked:
-            return f"{text}. Not ranked: {next(g.unranked[0] for g in self.field if g.unranked)}"
-        return text + (f". Not ranked: {'; '.join(f'{g.sut}, because {g.unranked[0]}' for g in outside)}" if outside else "")
-
-    def _of_leader(self, leader: Group, second: Group) -> str:
-        equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
-        ahead = tables.ratio(leader, second)
-        if ahead.low is None:
-            repeats = statistics.plural(min(ahead.repeats), "run")
-            return f"{leader.sut} was fastest, {ahead.value:.3g} × {second.sut}; {repeats} of a cell cannot say how much of that is chance"
-        if equals:
-            behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
-            text = f"{_listed([leader.sut, *equals])} are fastest; no difference between them is shown"
-            return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
-        last = self.field[-1]
-        text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
-        return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
-
-    def _entry(self, group: Group) -> Standing:
-        result = group.last.result
-        if not group.good:
-            metric = result.metric if result.status == Status.INVALID else None
-            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
-        s = group.summary
-        assert s is not None
-        ratio = self.ratios.get(group.sut)
-        if ratio is None:  # the leader, which needs a rival to be the best
-            best = any(r.low is not None for r in self.ratios.values())
-        else:
-            best = ratio.low is not None and not ratio.different and group in self.field
-        best = best and self.ranked
-        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
-
-    def obstacle(self, sut: str) -> str:
-        """Why a SUT that has no place here cannot do this work; empty where nobody measured it, or it has a place."""
-        cell = self.groups[0].cell
-        return "" if sut in self.entries else _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
-
-    @property
-    def decided(self) -> bool:
-        """Whether it has a best SUT."""
-        return any(entry.best for entry in self.entries.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,11 +72,11 @@ class Content:
 
     @cached_property
     def contests(self) -> list[Contest]:
-        """In the order of model, task, scenario and batch."""
+        """The contests, in the order of model, task, scenario and batch."""
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
             keyed.setdefault((group.work, group.last.result.mode, _machine(group, self.groups)), []).append(group)
-        return [_contest(of_one) for of_one in keyed.values()]
+        return [Contest.of(of_one) for of_one in keyed.values()]
 
     @cached_property
     def suts(self) -> list[str]:
@@ -231,7 +92,7 @@ class Content:
         for contest, sut in product(self.contests, self.suts):
             if reason := contest.obstacle(sut):
                 found.setdefault((f"{contest.groups[0].cell.model} {contest.groups[0].cell.task}", reason), {})[sut] = None
-        return [f"{_listed(list(suts))}, {work}: {reason}" for (work, reason), suts in found.items()]
+        return [f"{listed(list(suts))}, {work}: {reason}" for (work, reason), suts in found.items()]
 
     @cached_property
     def machines(self) -> list[str]:
@@ -298,12 +159,12 @@ class Content:
 
     @cached_property
     def paybacks(self) -> list[Payback]:
-        """Of each compiled SUT beside the fastest eager one."""
+        """A payback for each compiled SUT, beside the fastest eager one."""
         return [payback for contest in self.contests for payback in _paybacks(contest)]
 
     @cached_property
     def overheads(self) -> list[Overhead]:
-        """Of each Keras 3 SUT beside its own framework without Keras, and beside native PyTorch, eager and compiled."""
+        """The cost of each Keras 3 SUT beside its own framework without Keras, and beside native PyTorch, eager and compiled."""
         return [
             Overhead(
                 work=c.name,
@@ -339,14 +200,6 @@ class Content:
         return sentences
 
 
-@lru_cache
-def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
-    if sut not in SUTS or model not in models.names():  # measured elsewhere, with a SUT or a model of its own
-        return ""
-    family = models.load(model).family
-    return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
-
-
 def gather(root: Path, source: str) -> Content:
     """What there is to say of the run directories below a folder."""
     results, faults = tables.find(root)
@@ -358,34 +211,9 @@ def of_results(results: Sequence[Result], source: str, faults: dict[Path, str] |
     return Content(source=source, groups=tables.grouped(results), twins=tables.grouped(results, twins=True), faults=faults or {})
 
 
-def short(value: float | None) -> str:
-    """A figure as a table shows it: four digits."""
-    return "" if value is None else f"{value:,.4g}" if abs(value) < 10000 else f"{value:,.0f}"
-
-
-def range_of(low: float | None, high: float | None) -> str:
-    """`612–640`; empty where there is no interval."""
-    return "" if low is None or high is None else f"{short(low)}–{short(high)}"
-
-
-def _contest(groups: Sequence[Group]) -> Contest:
-    latest: dict[str, Group] = {}
-    for group in groups:
-        other = latest.get(group.sut)
-        if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
-            latest[group.sut] = group
-    return Contest(groups=tuple(latest.values()), older=len(groups) - len(latest))
-
-
 def _machine(group: Group, groups: Iterable[Group]) -> str:
     """A cell that never started knows no machine: it is put to those that did the same work."""
     return group.last.machine or next((g.last.machine for g in groups if g.work == group.work and g.last.machine), "")
-
-
-def _reason(group: Group) -> str:
-    result = group.last.result
-    cause = f" ({result.cause})" if result.cause else ""
-    return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
 
 
 def _paybacks(contest: Contest) -> Iterator[Payback]:
@@ -411,15 +239,6 @@ def _noise(ratio: statistics.Ratio) -> str:
     if ratio.different:
         return f"they differ ({statistics.interval(ratio.low, ratio.high)}) though they are equal: so may any two SUTs here by as much"
     return f"no difference shown (the ratio's interval is {statistics.interval(ratio.low, ratio.high)})"
-
-
-def _by(ratio: statistics.Ratio, other: str) -> str:
-    """`1.47 × other (1.43–1.52)`."""
-    return ratio.verdict("", other).strip().removeprefix("is ")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _commonest(contests: Sequence[Contest]) -> str:

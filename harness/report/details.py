@@ -83,7 +83,7 @@ class Details:
 
     @property
     def directory(self) -> str:
-        """Where the run lies, as the reader would type it."""
+        """The folder of the run, as the reader would type it."""
         return terminal.near(self.group.last.result.directory)
 
     @property
@@ -167,7 +167,7 @@ class Details:
 
 
 def times_ms(group: Group) -> np.ndarray | None:
-    """As `Details.times_ms`."""
+    """The same as `Details.times_ms`."""
     folder = Path(group.last.result.directory) / "raw" / "performance"
     if not SCENARIOS[group.cell.scenario].loadgen:
         kept, _ = files.attempt(steps.read, folder / "steps.json")

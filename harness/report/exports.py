@@ -11,7 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.comparison import tables
-from harness.report.content import Content, Contest, range_of, short
+from harness.report.content import Content
+from harness.report.contest import Contest, range_of, short
 
 
 def rows(content: Content) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from harness.report.content import Contest, short
+from harness.report.contest import Contest, short
 from harness.report.keras_published import Gain
 from sut.registry import SUTS
 

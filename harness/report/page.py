@@ -14,7 +14,8 @@ from markupsafe import Markup
 from compliance.findings.page import templates
 from harness.comparison.history import Trend
 from harness.report import figures, keras_published
-from harness.report.content import Content, Contest, range_of, short
+from harness.report.content import Content
+from harness.report.contest import Contest, range_of, short
 from harness.report.details import Details, times_ms
 from harness.report.hf_2019 import Again
 

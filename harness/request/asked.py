@@ -129,7 +129,7 @@ class Asked:
     submitter: str = _flag("the submitter's folder in the tree (default: unofficial)", read=_name, metavar="NAME", default="unofficial")
     cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
     command: str = ""
-    """As it was typed: no flag."""
+    """The words as they were typed, without flags."""
     sweep: SweepMark | None = None
     """The measurement of a sweep that this is: no flag."""
 

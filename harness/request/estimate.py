@@ -50,7 +50,7 @@ class Cost:
 
     @property
     def all_seconds(self) -> float:
-        """With everything that is made once."""
+        """The seconds with everything that is made once."""
         return self.seconds + sum(seconds for seconds, _ in self.once.values())
 
 
@@ -142,7 +142,7 @@ def _any(folder: Path, pattern: str) -> bool:
 
 
 def _sample_seconds(request: Request) -> float:
-    """Of one sample in a batch. On an accelerator nobody can tell from here, and a sample takes next to nothing beside the rest."""
+    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to nothing beside the rest."""
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     inputs = request.size.inputs

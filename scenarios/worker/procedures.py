@@ -177,7 +177,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
-    """On the reference's own answers, after the test and after its evidence: this may compile a graph of its own."""
+    """Computes the SUT's logits on the reference's answers, after the test and its evidence, because this may compile another graph."""
     beat.enter("teacher-forced logits", LOAD_LIMIT_S)
     rows = slice(0, job.logits_rows)
     with np.load(str(job.reference)) as reference, np.load(job.inputs) as inputs:
@@ -191,7 +191,7 @@ def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:
 
 
 def _write_own_logits(job: Job, sut: Inference) -> None:
-    """On the first answers as LoadGen logged them: an answer taken once more might be another."""
+    """Computes the SUT's logits on the first answers as LoadGen logged them. An answer taken once more might be another."""
     entries = json.loads((job.log_dir / "mlperf_log_accuracy.json").read_text(encoding="utf-8"))
     answers = {entry["qsl_idx"]: np.frombuffer(bytes.fromhex(entry["data"]), np.int32) for entry in entries}
     with np.load(job.inputs) as inputs:

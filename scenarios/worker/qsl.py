@@ -53,7 +53,7 @@ class Qsl:
         return self.singles[index]
 
     def slots(self, indices: Sequence[int]) -> np.ndarray:
-        """Where the samples of a whole query are loaded, for `gather`: once for all its batches."""
+        """The places where the samples of a whole query are loaded, for `gather`: once for all its batches."""
         return self.slot[np.asarray(indices)]
 
     def gather(self, slots: np.ndarray, size: int) -> Batch:

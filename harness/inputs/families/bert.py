@@ -22,7 +22,7 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
 
 
 def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
-    """With a class of each sample at random, int32 [samples]."""
+    """The inputs with a class of each sample at random, int32 [samples]."""
     rng = np.random.default_rng([stream, *b"label"])
     return {**_synthetic(size, samples, stream), "label": rng.integers(size.config["num_labels"], size=samples, dtype=np.int32)}
 
