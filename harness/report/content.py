@@ -123,7 +123,9 @@ class Content:
             return [*self.means, *self.words_of_2019, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
-        return [*(f"{c.name}: {c.answer}" for c in contested[:_MOST_SENTENCES]), *rest, *self.means, *self.words_of_2019, *self.noise]
+        common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
+        answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
+        return [*answers, *rest, *self.means, *self.words_of_2019, *self.noise]
 
     @cached_property
     def noise(self) -> list[str]:
@@ -242,5 +244,5 @@ def _noise(ratio: statistics.Ratio) -> str:
 
 
 def _commonest(contests: Sequence[Contest]) -> str:
-    reasons = ["too few repeats" if c.ranked else next(g.unranked[0] for g in c.field if g.unranked) for c in contests]
+    reasons = [c.unranked or "too few repeats" for c in contests]
     return max(dict.fromkeys(reasons), key=reasons.count)

@@ -93,10 +93,10 @@ class Contest:
         ranked = [g for g in self.good if not g.unranked]
         return ranked if len(ranked) > 1 else self.good
 
-    @property
-    def ranked(self) -> bool:
-        """Whether the figures the answer is about may stand beside one another."""
-        return not any(g.unranked for g in self.field)
+    @cached_property
+    def unranked(self) -> str:
+        """Why the figures the answer is about may not stand beside one another; empty where they may."""
+        return next((g.unranked[0] for g in self.field if g.unranked), "")
 
     @cached_property
     def ratios(self) -> dict[str, statistics.Ratio]:
@@ -109,18 +109,21 @@ class Contest:
         return {g.sut: self._entry(g) for g in self.groups}
 
     @cached_property
-    def answer(self) -> str:
-        """Which SUT is fastest and by how much, in one or two sentences."""
+    def finding(self) -> str:
+        """Which SUT is fastest and by how much, whether the figures are ranked or not."""
         if not self.good:
             reasons = "; ".join(f"{g.sut}: {_reason(g)}" for g in self.groups[:3])
             return f"no SUT has a figure ({reasons})"
         leader = self.field[0]
         alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
-        text = alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
-        outside = [g for g in self.good if g not in self.field]
-        if not self.ranked:
-            return f"{text}. Not ranked: {next(g.unranked[0] for g in self.field if g.unranked)}"
-        return text + (f". Not ranked: {'; '.join(f'{g.sut}, because {g.unranked[0]}' for g in outside)}" if outside else "")
+        return alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
+
+    @cached_property
+    def answer(self) -> str:
+        """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
+        outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
+        reason = self.unranked or "; ".join(outside)
+        return f"{self.finding}. Not ranked: {reason}" if reason else self.finding
 
     def _of_leader(self, leader: Group, second: Group) -> str:
         equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
@@ -148,7 +151,7 @@ class Contest:
             best = any(r.low is not None for r in self.ratios.values())
         else:
             best = ratio.low is not None and not ratio.different and group in self.field
-        best = best and self.ranked
+        best = best and not self.unranked
         return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
 
     def obstacle(self, sut: str) -> str:

@@ -98,7 +98,7 @@ def _comparison(contest: Contest) -> dict[str, Any]:
         "unit": contest.unit,
         "higher_is_better": contest.higher_is_better,
         "answer": contest.answer,
-        "ranked": contest.ranked,
+        "ranked": not contest.unranked,
         "fastest": contest.field[0].sut if contest.good else None,
         "speed_over_fastest": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
         "best": [sut for sut, entry in contest.entries.items() if entry.best],

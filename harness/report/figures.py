@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from harness.report.contest import Contest, short
 from harness.report.keras_published import Gain
@@ -127,7 +127,9 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str
             xs, ys = zip(*sorted(points), strict=True)
             axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
         _from_zero(axes, x, y)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+        measured = {x for points in series.values() for x, _ in points}
+        axes.xaxis.set_major_locator(FixedLocator(sorted(measured)) if len(measured) < 7 else MaxNLocator(integer=True, nbins=6))
+        axes.set_xlim(left=0)
         _legend(figure)
         return _svg(figure, name, title)
 
@@ -146,12 +148,12 @@ def over_time(latencies_ms: np.ndarray, sut: str, name: str, y: str) -> str:
         return _svg(figure, name, f"{y} of {sut} in the order of the run")
 
 
-def distribution(latencies_ms: Mapping[str, np.ndarray], name: str, title: str) -> str:
-    """The share of queries that were answered within a time, a line a SUT."""
+def distribution(times_ms: Mapping[str, np.ndarray], name: str, x: str, y: str, title: str) -> str:
+    """The share of queries or steps that took no longer than a time, a line a SUT. `times_ms`: SUT → milliseconds [n]."""
     shares = np.linspace(0, 1, 101)
     with rc_context(_STYLE):
-        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(latencies_ms))
-        quantiles = {sut: np.quantile(values, shares) for sut, values in latencies_ms.items()}
+        figure, axes = _canvas(2.2, left=0.14, below=0.5 + _legend_height(times_ms))
+        quantiles = {sut: np.quantile(values, shares) for sut, values in times_ms.items()}
         for sut, values in quantiles.items():
             axes.plot(values, 100 * shares, color=colour(sut), linewidth=1.6, label=sut)
         limits = [values[99] for values in quantiles.values()]
@@ -159,8 +161,8 @@ def distribution(latencies_ms: Mapping[str, np.ndarray], name: str, title: str) 
             axes.set_xscale("log")
         else:
             axes.set_xlim(0, 1.15 * max(limits))
-        axes.set_xlabel("latency, ms: less is better")
-        axes.set_ylabel("% of queries answered")
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
         axes.set_ylim(0, 100)
         axes.grid(True)
         axes.spines[["top", "right"]].set_visible(False)

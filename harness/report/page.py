@@ -18,6 +18,7 @@ from harness.report.content import Content
 from harness.report.contest import Contest, range_of, short
 from harness.report.details import Details, times_ms
 from harness.report.hf_2019 import Again
+from scenarios.table import SCENARIOS
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="report of runs">'
 """How every page of a report begins: a file that begins otherwise is none."""
@@ -98,12 +99,14 @@ def _by_length(again: Again, name: str) -> str:
 
 
 def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:
-    """Latencies of the first contests that ask query by query."""
+    """Latencies of the first contests that ask query by query, and step times of trainings."""
     by_query = [c for c in contested if not c.higher_is_better][:_MOST_DISTRIBUTIONS]
     for n, contest in enumerate(by_query):
         times = {g.sut: t for g in contest.good if (t := times_ms(g)) is not None}
         if times:
-            yield contest.name, Markup(figures.distribution(times, f"latency{n}", f"latencies, {contest.name}"))
+            queries = SCENARIOS[contest.groups[0].cell.scenario].loadgen
+            axes = ("latency, ms: less is better", "% of queries answered") if queries else ("ms a step, less is better", "% of steps")
+            yield contest.name, Markup(figures.distribution(times, f"latency{n}", *axes, f"times of {contest.name}"))
 
 
 def _gains(content: Content) -> Iterator[tuple[str, Markup]]:
