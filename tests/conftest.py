@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.execution import environments
+from harness.execution import environments, wheels
 
 CACHE = environments.ROOT / ".cache"
 # No speed is measured in a test, and OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process.
@@ -16,11 +16,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 @pytest.fixture(scope="session")
 def interpreter() -> Callable[[str], Path]:
-    """name of an environment → its interpreter, made from its lock on first use; `core` is the one that runs the tests."""
+    """name of an environment → its interpreter, made from its lock on first use; `core` is the one that runs the tests.
+
+    In a bundle that does not hold the environment the test is skipped: no network could bring it.
+    """
 
     def ensure(name: str) -> Path:
         if name == "core":
             return Path(sys.executable)
+        if (bundle := wheels.bundle(environments.ROOT)) and f"{name}-cpu" not in wheels.manifest(bundle)["environments"]:
+            pytest.skip(f"the bundle {bundle} holds no {name}")
         return environments.ensure(CACHE, name, "cpu", "v6.1", environments.say_on_stderr).python
 
     return ensure
