@@ -35,10 +35,23 @@ UNUSED = ("vae/encoder.", "vae/quant_conv.")
 
 
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older folders have it; prompts.txt: PROMPTS; and
+    ids.json: what the pipeline makes of them."""
+    root = tmp_path_factory.mktemp("diffusers")
+    (root / "prompts.txt").write_text("\n\n".join(PROMPTS))
+    spec = {"checkpoint": str(checkpoint.ensure(MODEL, TINY, CACHE).path), "folder": str(root / "weights"), "prompts": ["", *PROMPTS]}
+    run_module(interpreter("native-torch"), "tests.sut.diffusers_folder", "native-torch-eager", root / "spec.json", spec)
+    as_published(shutil.copytree(root / "weights", root / "published"))
+    return root
+
+
+@pytest.fixture(scope="session")
+def answered(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
     """SUT → (its cell, the folder with the answers of every case): one process for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
+    own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
     done: set[str] = set()
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
@@ -46,7 +59,8 @@ def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPa
             cell.answer(REFERENCE, "float32")
         if sut not in done:
             done.add(sut)
-            cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=["intact", *CASES[sut]], folder=str(folder))
+            cases = ["intact", broken.OWN, *CASES[sut]]
+            cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=cases, folder=str(folder), own=str(own))
         return cell, folder
 
     return answer
@@ -68,9 +82,10 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 
+@pytest.mark.parametrize("case", ["intact", broken.OWN])
 @pytest.mark.parametrize("sut", CASES)
-def test_an_intact_sut_agrees_to_rounding(scored, sut):
-    found = scored(sut, "intact")
+def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
+    found = scored(sut, case)
     assert found.passed
     assert found.detail["latents_error"] < 1e-4
     assert found.detail["image_smallest_psnr"] > 75
@@ -108,16 +123,6 @@ def test_the_map_of_names_uses_every_tensor_once(size):
     assert len(set(table.values())) == len(table)
 
 
-@pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """weights/: a folder of diffusers with a tokenizer; prompts.txt: PROMPTS; ids.json: what diffusers' own pipeline makes of them."""
-    root = tmp_path_factory.mktemp("diffusers")
-    (root / "prompts.txt").write_text("\n\n".join(PROMPTS))
-    spec = {"checkpoint": str(checkpoint.ensure(MODEL, TINY, CACHE).path), "folder": str(root / "weights"), "prompts": ["", *PROMPTS]}
-    run_module(interpreter("native-torch"), "tests.sut.diffusers_folder", "native-torch-eager", root / "spec.json", spec)
-    return root
-
-
 @pytest.mark.parametrize("file", ["tokenizer.json", "vocab.json"])
 def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     folder = tmp_path / "weights"
@@ -133,15 +138,11 @@ def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
     assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
 
 
-@pytest.mark.parametrize("sut", ["native-torch-eager", "keras3-jax"])
-def test_the_command_measures_a_users_folder_and_its_images_are_the_references(saved, tmp_path, capsys, sut):
-    """A folder as it was published: with the old names of the decoder's attention, too."""
-    folder = tmp_path / "weights"
-    shutil.copytree(saved / "weights", folder)
-    as_published(folder)
-    flags = ["--sut", sut, "--model", "stable-diffusion", "--scenario", "Offline", "--batch-size", "1", "--steps", "2", "--duration", "0.5"]
-    files = ["--weights", str(folder), "--dataset", str(saved / "prompts.txt"), "--out", str(tmp_path / "runs"), "--cache", str(CACHE)]
-    assert cli.main([*flags, *files, "--json"]) == 0
+def test_the_command_measures_a_users_folder_and_its_images_are_the_references(saved, tmp_path, capsys):
+    flags = ["--sut", "native-torch-eager", "--model", "stable-diffusion", "--scenario", "Offline", "--batch-size", "1", "--steps", "2"]
+    paths = {"weights": saved / "published", "dataset": saved / "prompts.txt", "out": tmp_path / "runs", "cache": CACHE}
+    named = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    assert cli.main([*flags, *named, "--duration", "0.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["cells"][0]
     assert (found["status"], found["cell"]["size"], found["cell"]["steps"], found["accuracy"]["passed"]) == ("ok", "user", 2, True)
     assert found["accuracy"]["detail"]["latents_error"] < 1e-4
