@@ -44,7 +44,7 @@ class Cell:
         variables: environment variables that may change the figure, which the user has set; most cells have none.
         lora: of a training that adapts a model by LoRA: `own` trains what the framework's LoRA has, `matched` the same parameters in every
             SUT.
-        steps: of denoising, which make one image; None of a model that makes none.
+        steps: how many steps of denoising make one image; None of a model that makes none.
     """
 
     sut: str

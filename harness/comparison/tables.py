@@ -31,7 +31,7 @@ COLUMNS = {
     "weights": "the first hex digits of the checkpoint's sha256",
     "eos": "what ends an answer of a model that generates: stop or ignore",
     "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",
-    "steps": "of denoising, which make one image; None of a model that makes none",
+    "steps": "how many steps of denoising make one image; None of a model that makes none",
     "variables": "environment variables that may change the figure, which the user has set",
     "mode": "quick, valid or submission",
     "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",

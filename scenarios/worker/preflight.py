@@ -105,7 +105,7 @@ def available_memory_bytes() -> int | None:
 
 
 def free_memory_bytes() -> int | None:
-    """What this process may still have: the same, or less where its address space or its control group is limited."""
+    """The bytes that this process may still have: fewer than are available where its address space or its control group is limited."""
     found = [available_memory_bytes()]
     with suppress(OSError, ValueError):
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)

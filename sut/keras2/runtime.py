@@ -26,7 +26,7 @@ def configure(workload: Workload) -> None:
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:
-    """Keras 2 wants an optimizer named; none trains."""
+    """Compile the model. Keras 2 wants an optimizer named; none trains."""
     model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")
 
 

@@ -60,7 +60,7 @@ def nothing_drawn() -> Iterator[None]:
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:
-    """Without what trains."""
+    """Compile the model, without what trains."""
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
 
 

@@ -30,7 +30,7 @@ class Predictor:
             return self.answers(self.model, {name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()})
 
     def to_host(self, outputs: Batch) -> Batch:
-        """The answers: they are there."""
+        """The answers, which are on the host already."""
         return outputs
 
     def synchronise(self) -> None:
