@@ -44,6 +44,7 @@ class Cell:
         variables: environment variables that may change the figure, which the user has set; most cells have none.
         lora: of a training that adapts a model by LoRA: `own` trains what the framework's LoRA has, `matched` the same parameters in every
             SUT.
+        steps: how many steps of denoising make one image; None of a model that makes none.
     """
 
     sut: str
@@ -61,12 +62,13 @@ class Cell:
     eos: str | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     lora: str | None = None
+    steps: int | None = None
 
     @property
     def digest(self) -> str:
         """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
         values = asdict(self)
-        for name in ("variables", "lora"):  # cells of older releases have no such values
+        for name in ("variables", "lora", "steps"):  # cells of older releases have no such values
             if not values[name]:
                 del values[name]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

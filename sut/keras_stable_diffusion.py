@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,8 @@ from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D
 from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
 
 from sut import keras_weights, weights_files
-from sut.contract import Batch
+from sut.contract import Batch, Workload
+from sut.keras_predictor import KerasPredictor
 from sut.weight_maps import stable_diffusion as weight_map
 
 _PUBLISHED = {"unet_channels": [320, 640, 1280, 1280], "unet_heads": 8, "vae_channels": [128, 256, 512, 512]}
@@ -70,14 +71,21 @@ class TextToImage(keras.Model):
         return {"image": ops.cast(ops.clip(whole, 0, 255), "uint8"), "latents": ops.moveaxis(kept, 0, 1)}
 
 
+def prepare(inputs: Batch) -> Batch:
+    """The inputs as they are."""
+    return inputs
+
+
 def to_host(outputs: Mapping[str, np.ndarray]) -> Batch:
     """The images in 8 bits, and the latents after each quarter of the steps."""
     return {name: np.ascontiguousarray(outputs[name]) for name in ("image", "latents")}
 
 
-def load(model: Any, checkpoint: Path) -> None:
-    """Give each variable its tensor."""
-    keras_weights.assign(checkpoint, variables(model, weights_files.names(checkpoint)))
+def predictor(workload: Workload, runtime: Any) -> KerasPredictor:
+    """The checkpoint's networks, every tensor under KerasCV's name. `runtime`: see `KerasPredictor`."""
+    model = TextToImage(workload.config["model"])
+    keras_weights.assign(workload.checkpoint, variables(model, weights_files.names(workload.checkpoint)))
+    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host, keras_cv=version("keras-cv"))
 
 
 def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bool]]:

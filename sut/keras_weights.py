@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,19 @@ def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tu
         table: one of `sut.weight_maps`.
     """
     for name, path in table.items():
-        first, *rest = path.split(".")
-        found = roots[first]
-        for step in rest:
-            found = found[int(step)] if step.isdigit() else getattr(found, step)
+        found = at(SimpleNamespace(**roots), path)
         if name.endswith("*"):
             for part, variable in zip(("weight", "bias"), found.weights, strict=False):
                 yield name[:-1] + part, variable, part == "weight"
         else:
             yield name, found, False
+
+
+def at(root: Any, path: str) -> Any:
+    """What a path of attributes and indices, with points between them, leads to."""
+    for step in path.split("."):
+        root = root[int(step)] if step.isdigit() else getattr(root, step)
+    return root
 
 
 def assign(checkpoint: Path, places: Iterable[tuple[str, Any, bool]]) -> None:

@@ -27,7 +27,7 @@ from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
-_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos")
+_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos", "steps")
 
 
 def main(arguments: list[str]) -> int:

@@ -118,6 +118,7 @@ def describe(group: Group) -> str:
     """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`."""
     c = group.cell
     extra = [f"{c.seq_len} tokens"] if c.seq_len else []
+    extra += [f"{c.steps} steps"] if c.steps else []
     extra += [f"LoRA {c.lora}"] if c.lora else []
     extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
     extra += [f"{name}={value}" for name, value in sorted(c.variables.items())]

@@ -31,6 +31,7 @@ COLUMNS = {
     "weights": "the first hex digits of the checkpoint's sha256",
     "eos": "what ends an answer of a model that generates: stop or ignore",
     "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",
+    "steps": "how many steps of denoising make one image; None of a model that makes none",
     "variables": "environment variables that may change the figure, which the user has set",
     "mode": "quick, valid or submission",
     "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
@@ -81,6 +82,7 @@ _SAME_WORK = (
     "weights",
     "eos",
     "lora",
+    "steps",
     "variables",
 )
 _SPEEDS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")

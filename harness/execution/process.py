@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -25,7 +26,7 @@ _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never 
 def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> WorkerOutcome:
     """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
     write_json(job.log_dir / "job.json", job)
-    kills_before = _kernel_oom_kills()
+    kills_before, largest_before = _kernel_oom_kills(), _largest_child_bytes()
     env = {**DEVICES[job.workload.device].environment(os.environ), **process_env, "PYTHONPATH": str(ROOT)}
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -43,7 +44,9 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
             _end_group(process)
     if outcome := read_outcome(job.log_dir):
         return outcome
-    return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before)
+    largest = _largest_child_bytes()
+    held_bytes = largest if largest > largest_before else None
+    return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before, held_bytes)
 
 
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
@@ -89,8 +92,8 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool) -> WorkerOutcome:
-    """Why there is no outcome.json."""
+def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool, held_bytes: int | None) -> WorkerOutcome:
+    """Why there is no outcome.json. `held_bytes`: the most memory that the worker held; None: not known."""
     where = f"making the {job.test}" if job.test == REFERENCE else f"in the {job.test} test"
     log = f"see {job.log_dir / 'worker.log'}"
     if hang:
@@ -98,7 +101,10 @@ def _post_mortem(job: Job, code: int, hang: Beat | None, oom_killed: bool) -> Wo
             "error", f"hung {where}, phase {hang.phase}: no progress after {hang.completed} in {hang.limit_s} s; ended; {log}"
         )
     if code == -signal.SIGKILL and oom_killed:
-        return WorkerOutcome("oom", f"the kernel killed the worker {where} for want of memory: choose a smaller --size or --batch-size")
+        held = f", at {held_bytes:,} bytes of this machine's {_memory_bytes():,}" if held_bytes else ""
+        return WorkerOutcome(
+            "oom", f"the kernel killed the worker {where} for want of memory{held}: choose a smaller --size or --batch-size"
+        )
     if free_bytes(job.log_dir) < 1 << 20:
         return WorkerOutcome("error", f"the disk of {job.log_dir} is full {where}: free some space or choose another --out")
     if code < 0:
@@ -110,6 +116,15 @@ def free_bytes(path: Path) -> int:
     """Bytes an ordinary user may still write at `path`."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
+
+
+def _largest_child_bytes() -> int:
+    """The most memory that one of this process' ended children held."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _kernel_oom_kills() -> int:

@@ -87,6 +87,9 @@ class Asked:
         metavar="N",
         default=None,
     )
+    steps: int | None = _flag(
+        "steps of denoising of a model that makes images; default: the size's, with --weights 50", type=int, metavar="N", default=None
+    )
     eos: str | None = _flag(
         "stop: an answer ends at its end token; ignore: it gets all its tokens; default: stop with --dataset and --weights",
         read=_one_of(lambda: END_TOKENS, "--eos"),

@@ -103,7 +103,8 @@ class Request:
     def label(self) -> str:
         """The cell in a few words."""
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
-        return " ".join((*parts, *([f"{self.asked.seq_len} tokens"] if self.asked.seq_len else [])))
+        given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
+        return " ".join((*parts, *(f"{number} {unit}" for unit, number in given.items() if number)))
 
     def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
         """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
@@ -123,6 +124,7 @@ class Request:
             eos=self.eos,
             variables=self.variables,
             lora=self.lora,
+            steps=self.size.config.get("denoising_steps"),
         )
 
     @property
@@ -241,21 +243,28 @@ def _gpus(spec: SutSpec) -> list[machine.Accelerator]:
 def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, device: str, reasons: list[str]) -> Size:
     if weights:
         reasons += weights.notes
-        return _with_sequence_length(asked, model, weights.size)
+        return _changed(asked, model, weights.size)
     name = asked.size
     if name is None:
         name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
         reasons.append(why)
-    return _with_sequence_length(asked, model, model.sizes[name])
+    return _changed(asked, model, model.sizes[name])
 
 
-def _with_sequence_length(asked: Asked, model: Model, size: Size) -> Size:
-    if asked.seq_len is None:
-        return size
-    change = families.of(model, _trains(asked)).with_sequence_length
-    if change is None:
-        raise UsageError(f"--seq-len {asked.seq_len}: is for models that predict from text, and {model.name} does not: leave it out")
-    return change(model, size, asked.seq_len)
+def _changed(asked: Asked, model: Model, size: Size) -> Size:
+    """The size with the length of inputs and the steps that are asked for."""
+    family = families.of(model, _trains(asked))
+    flags = (
+        (f"--seq-len {asked.seq_len}", asked.seq_len, family.with_sequence_length, "models that predict from text"),
+        (f"--steps {asked.steps}", asked.steps, family.with_steps, "models that make images"),
+    )
+    for flag, value, change, models_that_take_it in flags:
+        if value is None:
+            continue
+        if change is None:
+            raise UsageError(f"{flag}: is for {models_that_take_it}, and {model.name} does not: leave it out")
+        size = change(model, size, value)
+    return size
 
 
 def _precision(asked: Asked, spec: SutSpec, model: Model, size: Size, reasons: list[str]) -> str:

@@ -23,6 +23,8 @@ from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
+from sut.devices import DEVICES, HOST
+from sut.out_of_memory import asked_bytes
 from sut.registry import FIT, REFERENCES, SUTS, load_module
 
 _clock = time.perf_counter_ns
@@ -43,7 +45,7 @@ def main(argv: list[str]) -> None:
         outcome = WorkerOutcome("skipped", str(e))
     except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
         traceback.print_exc()
-        outcome = failure(e, job.sut)
+        outcome = failure(e, job.sut, job.workload.device)
     jobs.write_json(job.log_dir / "outcome.json", outcome)
     beat.enter("done", 60)
     sys.stdout.flush()
@@ -62,13 +64,22 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
-def failure(error: Exception, sut: str) -> WorkerOutcome:
-    """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error."""
-    known = SUTS | REFERENCES
+def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
+    """The outcome of a worker in which something was raised: out of memory, in Python's words or in the framework's, or an error.
+
+    Out of memory is told with the bytes that were asked for, where the framework says them, and those that the machine still had; how many
+    an accelerator has, its framework says or nobody does.
+    """
+    known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
-    text = f"{type(error).__name__}: {error}".strip().split("\n")[0]
-    full = any(word in f"{type(error).__name__} {error}" for word in words)
-    return WorkerOutcome("oom" if full else "error", text[:500])
+    first, *others = f"{kind}: {error}".strip().split("\n")
+    if not any(word in f"{kind} {error}" for word in words):
+        return WorkerOutcome("error", first[:500])
+    lines = [first, *(f"{kind}: {line.strip()}" for line in others)]
+    line, asked = next(((line, asked) for line in lines if (asked := asked_bytes(line))), (first, None))
+    available = None if DEVICES[device].accelerator else preflight.free_memory_bytes()
+    told = {"asked for": asked, "available": available}
+    return WorkerOutcome("oom", "; ".join([line[:400], *(f"{name} {count:,} bytes" for name, count in told.items() if count is not None)]))
 
 
 def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:

@@ -7,7 +7,9 @@ about 70 B. What a sample costs in the trace is the scenario's (`scenarios.table
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,3 +102,16 @@ def available_memory_bytes() -> int | None:
     except OSError:
         return None
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def free_memory_bytes() -> int | None:
+    """The bytes that this process may still have: fewer than are available where its address space or its control group is limited."""
+    found = [available_memory_bytes()]
+    with suppress(OSError, ValueError):
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        found.append(None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize())
+    with suppress(OSError, ValueError):  # no control group, or "max" in it
+        most, held = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        found.append(most - held)
+    return min((each for each in found if each is not None), default=None)

@@ -1,8 +1,8 @@
-"""BERT-like classifiers of KerasNLP on Keras 2. The measured call is Keras' `predict_on_batch`, as on Keras 3."""
+"""BERT-like classifiers of KerasNLP on Keras 2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +11,18 @@ import numpy as np
 import tf_keras
 from safetensors import SafetensorError
 
-from sut import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut import keras_bert, keras_weights, weights_files
+from sut.contract import Workload
 from sut.keras2 import runtime
+from sut.keras_predictor import KerasPredictor
 from sut.weight_maps import bert_keras_nlp
 
 
-class Keras2Classifier:
-    """A KerasNLP classifier. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasNLP's names."""
-        return named(inputs)
-
-    def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
-        """→ logits [batch, classes], already on the host."""
-        return tf_keras.Model.predict_on_batch(self.model, batch)  # KerasNLP's own of 0.8.2 takes one array alone
-
-    def to_host(self, outputs: np.ndarray) -> Batch:
-        """The logits as float32."""
-        return {"logits": np.ascontiguousarray(outputs, np.float32)}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_nlp)
-
-
-def named(inputs: Batch) -> Batch:
-    """The inputs under KerasNLP's names; all tokens are of the first segment."""
-    return {
-        "token_ids": inputs["input_ids"],
-        "segment_ids": np.zeros_like(inputs["input_ids"]),
-        "padding_mask": inputs["attention_mask"],
-    }
-
-
-def load(workload: Workload) -> Keras2Classifier:
-    """The checkpoint's classifier, compiled to predict."""
+def load(workload: Workload) -> KerasPredictor:
+    """The checkpoint's classifier."""
     model = build(workload)
-    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
-    return Keras2Classifier(model, workload)
+    model.predict_on_batch = partial(tf_keras.Model.predict_on_batch, model)  # KerasNLP's own of 0.8.2 takes one array alone
+    return KerasPredictor(model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host, keras_nlp=keras_nlp.__version__)
 
 
 def build(workload: Workload) -> Any:
@@ -78,7 +41,7 @@ def build(workload: Workload) -> Any:
     )
     model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone, num_classes=config["num_labels"], dropout=0.0)
     for path, name in bert_keras_nlp.variables(config["num_hidden_layers"]):
-        variable, tensor = _at(model, path), _tensor(workload.checkpoint, name)
+        variable, tensor = keras_weights.at(model, path), _tensor(workload.checkpoint, name)
         # Keras' matrices are [in, out], and those of attention have their heads apart.
         variable.assign((tensor if "embeddings" in path.rpartition(".")[2] else tensor.T).reshape(variable.shape))
     if config["hidden_act"] == "gelu":  # KerasNLP builds the tanh form only
@@ -93,11 +56,3 @@ def _tensor(folder: Path, name: str) -> np.ndarray:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):
         return weights_files.tensor(folder, name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))
-
-
-def _at(model: Any, path: str) -> Any:
-    """What a path of attributes and indices leads to."""
-    found = model
-    for step in path.split("."):
-        found = found[int(step)] if step.isdigit() else getattr(found, step)
-    return found

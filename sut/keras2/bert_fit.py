@@ -11,6 +11,7 @@ import keras_nlp
 import tensorflow as tf
 import tf_keras
 
+from sut import keras_bert
 from sut.contract import Batch, Evidence, Workload
 from sut.keras2 import bert, runtime
 
@@ -24,7 +25,7 @@ class Keras2Training:
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs under KerasNLP's names, and the labels."""
-        return {**bert.named(inputs), "label": inputs["label"]}
+        return {**keras_bert.prepare(inputs), "label": inputs["label"]}
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
         """One epoch of `fit` over a pipeline of the batches. KerasNLP's own `fit` is for a preprocessor, which there is none of here."""
@@ -44,7 +45,7 @@ class Keras2Training:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "fit", call, keras_nlp)
+        return runtime.evidence(self.model, self.workload, "fit", call, keras_nlp=keras_nlp.__version__)
 
 
 def _pair(batch: Batch) -> tuple[dict[str, Any], Any]:

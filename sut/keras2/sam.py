@@ -1,58 +1,28 @@
-"""Segment Anything of KerasCV on Keras 2. The measured call is Keras' `predict_on_batch`, as on Keras 3."""
+"""Segment Anything of KerasCV on Keras 2."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras_cv
-import numpy as np
 import tf_keras
 
 from sut import keras_sam, keras_weights
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Workload
 from sut.keras2 import runtime
+from sut.keras_predictor import KerasPredictor
 from sut.weight_maps import sam as weight_map
 
 
-class Keras2Sam:
-    """KerasCV's segmenter. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """See `keras_sam.prepare`."""
-        return keras_sam.prepare(inputs)
-
-    def predict(self, batch: Batch, on_first_token: Any = None) -> dict[str, np.ndarray]:
-        """→ `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4], already on the host."""
-        return self.model.predict_on_batch(batch)
-
-    def to_host(self, outputs: dict[str, np.ndarray]) -> Batch:
-        """See `keras_sam.to_host`."""
-        return keras_sam.to_host(outputs)
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_cv)
-
-
-def load(workload: Workload) -> Keras2Sam:
+def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's segmenter, every tensor under KerasCV's name."""
     runtime.configure(workload)
     segmenter = build(workload.config["model"])
     keras_weights.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out: this one has the same layers and takes all.
     model = tf_keras.Model(segmenter.input, segmenter.output)
-    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
-    return Keras2Sam(model, workload)
+    return KerasPredictor(model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host, keras_cv=keras_cv.__version__)
 
 
 def build(config: Any) -> Any:

@@ -1,61 +1,20 @@
-"""BERT-like classifiers of KerasHub. The measured call is `predict_on_batch`: `predict` builds a data pipeline at each call (8 ms)."""
+"""BERT-like classifiers of KerasHub."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from sut import weights_files
-from sut.contract import Batch, Evidence, Workload
+from sut import keras_bert, weights_files
+from sut.contract import Workload
 from sut.keras3 import exact, runtime
+from sut.keras_predictor import KerasPredictor
 
 
-class KerasClassifier:
-    """A KerasHub classifier. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasHub's names."""
-        return named(inputs)
-
-    def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
-        """→ logits [batch, classes], already on the host."""
-        return self.model.predict_on_batch(batch)
-
-    def to_host(self, outputs: np.ndarray) -> Batch:
-        """The logits as float32."""
-        return {"logits": np.ascontiguousarray(outputs, np.float32)}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
-
-
-def named(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names; all tokens are of the first segment."""
-    return {
-        "token_ids": inputs["input_ids"],
-        "segment_ids": np.zeros_like(inputs["input_ids"]),
-        "padding_mask": inputs["attention_mask"],
-    }
-
-
-def load(workload: Workload) -> KerasClassifier:
+def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier, with its head and the exact activation."""
     model = runtime.load_model(workload, num_classes=workload.config["model"]["num_labels"])
     complete(model, workload)
-    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
-    return KerasClassifier(model, workload)
+    return KerasPredictor(model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host)
 
 
 def complete(model: Any, workload: Workload) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keras
 import keras_hub
 
+from sut import keras_bert
 from sut.contract import Workload
 from sut.keras3 import bert, exact, runtime
 from sut.keras3.training import KerasTraining, compile_for_training
@@ -21,4 +22,4 @@ def load(workload: Workload) -> KerasTraining:
     bert.complete(model, workload)
     compile_for_training(model, workload, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=None)
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasTraining(model, workload, bert.named)
+    return KerasTraining(model, workload, keras_bert.prepare)

@@ -1,47 +1,24 @@
-"""Backbones of KerasHub. The measured call is `predict_on_batch`, as of the classifiers."""
+"""Backbones of KerasHub, which are models without a head."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Workload
 from sut.keras3 import runtime
+from sut.keras_predictor import KerasPredictor
 
 
-class KerasHiddenStates:
-    """A KerasHub backbone. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasHub's names; nothing is padding."""
-        return {"token_ids": inputs["input_ids"], "padding_mask": np.ones_like(inputs["input_ids"])}
-
-    def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
-        """→ the last hidden states [batch, length, channels], already on the host."""
-        return self.model.predict_on_batch(batch)
-
-    def to_host(self, outputs: np.ndarray) -> Batch:
-        """Every seventh channel, as float32."""
-        return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
+def prepare(inputs: Batch) -> Batch:
+    """The inputs under KerasHub's names; nothing is padding."""
+    return {"token_ids": inputs["input_ids"], "padding_mask": np.ones_like(inputs["input_ids"])}
 
 
-def load(workload: Workload) -> KerasHiddenStates:
+def to_host(outputs: np.ndarray) -> Batch:
+    """Every seventh channel of the last hidden states [batch, length, channels], as float32."""
+    return {"hidden": np.ascontiguousarray(outputs[..., ::7], np.float32)}
+
+
+def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
-    model = runtime.load_model(workload)
-    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
-    return KerasHiddenStates(model, workload)
+    return KerasPredictor(runtime.load_model(workload), workload, runtime, prepare=prepare, to_host=to_host)

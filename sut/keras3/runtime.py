@@ -59,6 +59,11 @@ def nothing_drawn() -> Iterator[None]:
             kind.__call__ = call
 
 
+def compile_to_predict(model: Any, workload: Workload) -> None:
+    """Compile the model, without what trains."""
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
+
+
 def synchronise(model: Any) -> None:
     """Wait for the backend's device."""
     backend.synchronise(model)

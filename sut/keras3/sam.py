@@ -1,50 +1,21 @@
-"""Segment Anything of KerasHub. The measured call is `predict_on_batch`: `predict` builds a data pipeline at each call (8 ms)."""
+"""Segment Anything of KerasHub."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
 import keras_hub
-import numpy as np
 
 from sut import keras_sam, keras_weights
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Workload
 from sut.keras3 import runtime
+from sut.keras_predictor import KerasPredictor
 from sut.weight_maps import sam as weight_map
 
 
-class KerasSam:
-    """KerasHub's segmenter. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """See `keras_sam.prepare`."""
-        return keras_sam.prepare(inputs)
-
-    def predict(self, batch: Batch, on_first_token: Any = None) -> dict[str, np.ndarray]:
-        """→ `masks` [batch, 4, side / 4, side / 4] and `iou_pred` [batch, 4], already on the host."""
-        return self.model.predict_on_batch(batch)
-
-    def to_host(self, outputs: dict[str, np.ndarray]) -> Batch:
-        """See `keras_sam.to_host`."""
-        return keras_sam.to_host(outputs)
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call)
-
-
-def load(workload: Workload) -> KerasSam:
+def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's segmenter, every tensor under KerasHub's name."""
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
@@ -53,9 +24,8 @@ def load(workload: Workload) -> KerasSam:
     keras_weights.assign(workload.checkpoint, variables(segmenter))
     # Its class fills in prompts that are left out, and cannot do so in `predict_on_batch`: this one has the same layers and takes all.
     model = keras.Model(segmenter.input, segmenter.output)
-    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasSam(model, workload)
+    return KerasPredictor(model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host)
 
 
 @runtime.nothing_drawn()

@@ -26,7 +26,7 @@ class TorchStableDiffusion:
         self.steps = self.config["denoising_steps"]
         # KerasCV's timesteps: from the last to 0, evenly spaced.
         self.timesteps = np.linspace(self.config["train_steps"] - 1, 0, self.steps).round().astype(int).tolist()
-        self.quarters = {-(-self.steps * quarter // 4) for quarter in _QUARTERS}
+        self.quarters = [-(-self.steps * quarter // 4) for quarter in _QUARTERS]  # of fewer than four steps, some twice
         self.guidance = self.config["guidance_scale"]
 
     def prepare(self, inputs: Batch) -> Batch:
@@ -37,11 +37,11 @@ class TorchStableDiffusion:
     def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8, 4]), on their way to the host."""
         arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
-        kept = []
+        after: dict[int, torch.Tensor] = {}
 
         def keep(pipeline: Any, step: int, timestep: Any, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             if step + 1 in self.quarters:
-                kept.append(tensors["latents"])
+                after[step + 1] = tensors["latents"]
             return {}
 
         with torch.no_grad():
@@ -58,7 +58,7 @@ class TorchStableDiffusion:
                 output_type="pt",
             ).images
             pixels = (images.float().permute(0, 2, 3, 1) * 255).round().to(torch.uint8)
-            latents = torch.stack(kept, dim=1).permute(0, 1, 3, 4, 2).float()
+            latents = torch.stack([after[step] for step in self.quarters], dim=1).permute(0, 1, 3, 4, 2).float()
         return execution.OnItsWay(pixels), execution.OnItsWay(latents)
 
     def to_host(self, outputs: tuple[execution.OnItsWay, execution.OnItsWay]) -> Batch:

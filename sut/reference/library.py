@@ -1,13 +1,45 @@
-"""The library's model, loaded plainly."""
+"""The library's model, loaded plainly, and what is done with one that answers in one call."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import transformers
 
-from sut.contract import Evidence, Workload
+from sut.contract import Batch, Evidence, Workload
+
+
+class Predictor:
+    """The library's model of a checkpoint. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]):
+        """`answers`: (the model, the inputs as int64) → the answers."""
+        self.model, self.answers, self.device = load_model(workload), answers, workload.device
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> Batch:
+        """→ the answers."""
+        with torch.no_grad():
+            return self.answers(self.model, {name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()})
+
+    def to_host(self, outputs: Batch) -> Batch:
+        """The answers, which are on the host already."""
+        return outputs
+
+    def synchronise(self) -> None:
+        """Nothing: no time is taken."""
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `evidence` below."""
+        call()
+        return evidence(self.model)
 
 
 def load_model(workload: Workload, **config: Any) -> Any:

@@ -48,6 +48,9 @@ _ATTENTION_OF_VAE = {
     "group_norm.*": "norm",
     **{f"to_{x}.*": f"{x}.conv2d" for x in "qkv"},
     "to_out.0.*": "proj_out.conv2d",
+    # The names of diffusers until May 2023, which folders published before have.
+    **{f"{old}.*": f"{old[0]}.conv2d" for old in ("query", "key", "value")},
+    "proj_attn.*": "proj_out.conv2d",
 }
 
 

@@ -16,6 +16,7 @@ from harness.inputs import models
 from harness.request import plan
 from harness.tree import submission
 from scenarios.worker import __main__ as worker
+from scenarios.worker import preflight
 from sut import device_memory, registry, variables
 from sut.devices import DEVICES, HOST, Device, accelerators
 from sut.registry import REFERENCE, SUTS
@@ -130,6 +131,29 @@ def test_the_packages_of_a_new_framework_stand_in_the_systems_description(monkey
 )
 def test_running_out_of_memory_is_told_in_the_frameworks_own_words(sut, error, status):
     assert worker.failure(error, sut).status == status
+
+
+@pytest.mark.parametrize(
+    ("sut", "error", "asked"),
+    [
+        (
+            "native-torch-eager",
+            RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 51539607552 bytes."),
+            48 << 30,
+        ),
+        ("keras3-torch", RuntimeError("CUDA out of memory. Tried to allocate 48.00 GiB. GPU 0 has a total of 139.8 GiB"), 48 << 30),
+        ("keras3-jax", RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 51539607552 bytes."), 48 << 30),
+        ("keras3-tensorflow", ValueError("ResourceExhausted:\nin a node\nOut of memory allocating 51539607552 bytes."), 48 << 30),
+        ("keras3-tensorflow-graph", ValueError("ResourceExhausted: OOM when allocating tensor with shape[3,5] and type half on CPU"), 30),
+        ("mock", MemoryError("Unable to allocate 48.0 GiB for an array with shape (3,)"), 48 << 30),
+    ],
+)
+def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_were(sut, error, asked):
+    available = preflight.free_memory_bytes()
+    told = re.search(r"asked for ([\d,]+) bytes; available ([\d,]+) bytes$", worker.failure(error, sut).reason)
+    assert told, worker.failure(error, sut).reason
+    assert [int(told[1].replace(",", "")), int(told[2].replace(",", ""))] == [asked, pytest.approx(available, rel=0.5)]
+    assert worker.failure(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
 
 
 @pytest.mark.parametrize("model", models.names())

@@ -13,10 +13,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness.inputs import checkpoint, models
+from tests.support.tokens import clip
 
 MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama")}
 DROP = object()
 INDEX = "model.safetensors.index.json"
+VAE = "vae/diffusion_pytorch_model.safetensors"
+_OLD_NAMES = {".to_q.": ".query.", ".to_k.": ".key.", ".to_v.": ".value.", ".to_out.0.": ".proj_attn."}
 
 
 @pytest.fixture
@@ -55,3 +58,19 @@ def shard(folder: Path) -> None:
         save_file({n: found[n] for n in found if where[n] == file}, folder / file, {"format": "pt"})
     (folder / INDEX).write_text(json.dumps({"metadata": {}, "weight_map": where}))
     (folder / "model.safetensors").unlink()
+
+
+def as_published(folder: Path) -> None:
+    """A folder of diffusers, with the names and tensors that those of 2022 have; diffusers reads them."""
+    vae, text_encoder = folder / VAE, folder / "text_encoder" / "model.safetensors"
+    renamed = {next((k.replace(a, b) for a, b in _OLD_NAMES.items() if a in k), k): v for k, v in load_file(vae).items()}
+    save_file(renamed, vae, {"format": "pt"})
+    positions = {"text_model.embeddings.position_ids": np.arange(77)[None]}
+    save_file({**load_file(text_encoder), **positions}, text_encoder, {"format": "pt"})
+
+
+def write_clip(folder: Path) -> None:
+    """The two files of a CLIP's tokenizer, as published folders have them."""
+    vocabulary, merges = clip()
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *map(" ".join, merges)]))

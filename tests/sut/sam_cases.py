@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import answers
+from sut.registry import load_module
 
 Arrays = dict[str, np.ndarray]
 KERAS = "a layer of Keras zeroed"
@@ -26,7 +26,7 @@ def main(specification: Path) -> None:
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     whole = answers.load(spec)
-    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(whole, inputs)))
+    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec["sut"], whole, inputs)))
     for case in spec["cases"]:
         sut = answers.load(spec) if case in MODELS and case != KERAS else whole  # Keras' would compile anew
         MODELS.get(case, lambda model: None)(sut.model)
@@ -41,10 +41,10 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def seen(sut: Any, inputs: Arrays) -> dict[str, Any]:
+def seen(name: str, sut: Any, inputs: Arrays) -> dict[str, Any]:
     """Which tensors there are, and for native torch what Dynamo makes of the model."""
     if "keras" in sys.modules:
-        sam = importlib.import_module(type(sut).__module__)
+        sam = load_module(name, "sam")
         segmenter = sam.build(sut.workload.config["model"])
         named = list(sam.variables(segmenter))
         assert {id(v) for _, v, _ in named} == {id(v) for v in segmenter.weights}

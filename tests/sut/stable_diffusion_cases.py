@@ -1,7 +1,7 @@
 """Runs in a SUT's environment: the answers of Stable Diffusion, whole and with one thing broken at a time, one .npz for each case.
 
-`python -m tests.sut.stable_diffusion_cases SPEC.json`: the specification of benchmarks.answers, with "cases" and "folder". It writes which
-tensors there are too.
+`python -m tests.sut.stable_diffusion_cases SPEC.json`: the specification of benchmarks.answers, with "cases", "folder" and "own", the
+checkpoint from a user's folder. It writes which tensors there are too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import answers
 
 Arrays = dict[str, np.ndarray]
-KERAS = "a layer of Keras zeroed"
+KERAS, OWN = "a layer of Keras zeroed", "the checkpoint from a user's folder"
 
 
 def main(specification: Path) -> None:
@@ -31,9 +31,23 @@ def main(specification: Path) -> None:
     for case in spec["cases"]:
         if case in BROKEN and case != KERAS:  # Keras' would compile anew
             sut = answers.load(spec)
+        if case == OWN:
+            sut = from_folder(sut, spec)
         BROKEN.get(case, lambda sut: None)(sut)
         made = answer(sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
+
+
+def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
+    """The SUT with the weights of the user's folder. Keras' has them in the same variables, so that nothing is compiled anew."""
+    if "keras" not in sys.modules:
+        return answers.load({**spec, "workload": {**spec["workload"], "checkpoint": spec["own"]}})
+    library = importlib.import_module("sut.keras_stable_diffusion")
+    for variable in sut.model.weights:
+        variable.assign(np.zeros(variable.shape, np.float32))
+    folder = Path(spec["own"])
+    library.keras_weights.assign(folder, library.variables(sut.model, library.weights_files.names(folder)))
+    return sut
 
 
 def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
-from harness.inputs import limits, models
+from harness import cli
+from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE
 from sut.weight_maps import stable_diffusion as weight_map
 from tests.conftest import CACHE
+from tests.support.frameworks import run_module
+from tests.support.weights_folders import as_published, write_clip
 from tests.sut import stable_diffusion_cases as broken
 
 MODEL = models.load("stable-diffusion")
@@ -25,14 +30,28 @@ CASES = {
     "native-torch-eager": [*broken.INPUTS, *(case for case in broken.BROKEN if case != broken.KERAS)],
     **dict.fromkeys(KERAS, ["prompts permuted", "noise permuted", broken.KERAS]),
 }
+PROMPTS = ("ais bjt", "hpz, AIS  bjt")
 UNUSED = ("vae/encoder.", "vae/quant_conv.")
 
 
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """weights/: our checkpoint as diffusers' pipeline saves it; published/: the same as older folders have it; prompts.txt: PROMPTS; and
+    ids.json: what the pipeline makes of them."""
+    root = tmp_path_factory.mktemp("diffusers")
+    (root / "prompts.txt").write_text("\n\n".join(PROMPTS))
+    spec = {"checkpoint": str(checkpoint.ensure(MODEL, TINY, CACHE).path), "folder": str(root / "weights"), "prompts": ["", *PROMPTS]}
+    run_module(interpreter("native-torch"), "tests.sut.diffusers_folder", "native-torch-eager", root / "spec.json", spec)
+    as_published(shutil.copytree(root / "weights", root / "published"))
+    return root
+
+
+@pytest.fixture(scope="session")
+def answered(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
     """SUT → (its cell, the folder with the answers of every case): one process for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
+    own = checkpoint.of_folder(user_weights.look(saved / "published", MODEL), MODEL, folder).path
     done: set[str] = set()
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
@@ -40,7 +59,8 @@ def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPa
             cell.answer(REFERENCE, "float32")
         if sut not in done:
             done.add(sut)
-            cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=["intact", *CASES[sut]], folder=str(folder))
+            cases = ["intact", broken.OWN, *CASES[sut]]
+            cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=cases, folder=str(folder), own=str(own))
         return cell, folder
 
     return answer
@@ -62,9 +82,10 @@ def seen(answered: Callable[[str], tuple[MeasuredSize, Path]]) -> Callable[[str]
     return lambda sut: json.loads((answered(sut)[1] / f"{sut}.json").read_text())
 
 
+@pytest.mark.parametrize("case", ["intact", broken.OWN])
 @pytest.mark.parametrize("sut", CASES)
-def test_an_intact_sut_agrees_to_rounding(scored, sut):
-    found = scored(sut, "intact")
+def test_an_intact_sut_agrees_to_rounding(scored, sut, case):
+    found = scored(sut, case)
     assert found.passed
     assert found.detail["latents_error"] < 1e-4
     assert found.detail["image_smallest_psnr"] > 75
@@ -100,3 +121,32 @@ def test_the_map_of_names_uses_every_tensor_once(size):
     hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
     assert sorted(hit) == sorted(names)
     assert len(set(table.values())) == len(table)
+
+
+@pytest.mark.parametrize("file", ["tokenizer.json", "vocab.json"])
+def test_prompts_get_the_ids_of_diffusers_own_pipeline(saved, tmp_path, file):
+    folder = tmp_path / "weights"
+    shutil.copytree(saved / "weights", folder)
+    if file == "vocab.json":
+        (folder / "tokenizer" / "tokenizer.json").unlink()
+        write_clip(folder / "tokenizer")
+    found = user_weights.look(folder, MODEL)
+    assert found.tokenizer.name == file
+    arrays = np.load(dataset.prepare(MODEL, found.size, 0, saved / "prompts.txt", tmp_path / "cache", found.tokenizer).path)
+    empty, *ids = json.loads((saved / "ids.json").read_text())
+    assert arrays["input_ids"].tolist() == ids
+    assert arrays["negative_ids"].tolist() == [empty] * len(PROMPTS)
+
+
+def test_the_command_measures_a_users_folder_and_its_images_are_the_references(saved, tmp_path, capsys):
+    flags = ["--sut", "native-torch-eager", "--model", "stable-diffusion", "--scenario", "Offline", "--batch-size", "1", "--steps", "2"]
+    paths = {"weights": saved / "published", "dataset": saved / "prompts.txt", "out": tmp_path / "runs", "cache": CACHE}
+    named = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    assert cli.main([*flags, *named, "--duration", "0.5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["cells"][0]
+    assert (found["status"], found["cell"]["size"], found["cell"]["steps"], found["accuracy"]["passed"]) == ("ok", "user", 2, True)
+    assert found["accuracy"]["detail"]["latents_error"] < 1e-4
+    assert found["accuracy"]["detail"]["image_smallest_psnr"] > 75
+    record = json.loads((Path(found["directory"]) / "record.json").read_text())
+    assert record["digests"]["weights_source"] == "user"
+    assert "prompts.txt: 2 prompts of 4 to 6 tokens, padded to 77 (tokenizer.json)" in record["notes"]

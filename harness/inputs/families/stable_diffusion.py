@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,24 @@ from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.tokenizer import Tokenizer
 
 _SEED = 20240611
-# What a part's config.json may say and no shape of a tensor tells. A folder of diffusers is silent where it has diffusers' default.
-_DECIDING = {
-    "text_encoder": ("hidden_act", "layer_norm_eps", "max_position_embeddings"),
-    "unet": ("down_block_types", "up_block_types", "cross_attention_dim"),
-    "vae": ("down_block_types", "up_block_types", "layers_per_block", "scaling_factor", "latent_channels"),
+# What Stable Diffusion 1 has beside what `PARTS.configs` writes: diffusers' defaults, which no shape of a tensor tells. A folder is silent
+# where it has them.
+_DEFAULTS = {
+    "text_encoder": {},
+    "unet": {
+        "act_fn": "silu",
+        "center_input_sample": False,
+        "downsample_padding": 1,
+        "flip_sin_to_cos": True,
+        "freq_shift": 0,
+        "mid_block_scale_factor": 1,
+        "norm_eps": 1e-5,
+        "norm_num_groups": 32,
+    },
+    "vae": {"act_fn": "silu", "norm_num_groups": 32},
 }
+# The published text encoder names other marks than its tokenizer has; the size of the VAE's training images says nothing.
+_FREE = ("bos_token_id", "eos_token_id", "pad_token_id", "sample_size")
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -64,10 +77,28 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * weights * (size.config["image_size"] // 64) ** 2 * 2 * int(size.config["denoising_steps"])
 
 
+def _with_steps(model: Model, size: Size, steps: int) -> Size:
+    most = size.config["train_steps"]
+    if not 2 <= steps <= most:
+        raise UsageError(f"--steps {steps}: {model.name} takes 2 to {most}")
+    return replace(size, config={**size.config, "denoising_steps": steps})
+
+
+def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
+    """Those of the size full. Raises UsageError where the tokenizer is not CLIP's."""
+    marks = [config["bos_token_id"], config["eos_token_id"]]
+    if own and own.encode("") != marks:
+        raise UsageError(
+            f"--weights {path}: tokenizer/{own.name} makes {own.encode('')} of an empty prompt, and that of CLIP makes {marks}"
+        )
+    return dict(model.sizes["full"].inputs)
+
+
 def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     """The size's configuration, of which the parts' own config.json follow. Raises UsageError where theirs say otherwise: then a part is
     another than that of Stable Diffusion 1."""
     full = models.load("stable-diffusion").sizes["full"].config
+    _check_pipeline(path)
     own = {part: _document(path, f"{part}/config.json") for part in PARTS.files}
     try:
         config = {
@@ -82,16 +113,30 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
         expected = PARTS.configs(config)
     except (KeyError, TypeError) as e:
         raise UsageError(f"--weights {path}: the config.json of its parts lack {e}: give the folder that save_pretrained wrote") from None
-    for part, keys in _DECIDING.items():
-        for key in keys:
-            if key in own[part] and own[part][key] != expected[part][key]:
+    for part, defaults in _DEFAULTS.items():
+        for key, value in {**expected[part], **defaults}.items():
+            if key not in _FREE and own[part].get(key, value) != value:
                 raise UsageError(
                     f"--weights {path}: {part}/config.json says {key} {json.dumps(own[part][key])}, and stable-diffusion here is Stable "
-                    f"Diffusion 1, which has {json.dumps(expected[part][key])}"
+                    f"Diffusion 1, which has {json.dumps(value)}"
                 )
+    if config["vocab_size"] <= config["eos_token_id"]:
+        raise UsageError(
+            f"--weights {path}: text_encoder/config.json says vocab_size {config['vocab_size']}, and the vocabulary of CLIP has "
+            f"{config['eos_token_id'] + 1}"
+        )
     if (kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")) != "epsilon":
         raise UsageError(f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed with one that predicts noise")
     return config
+
+
+def _check_pipeline(path: Path) -> None:
+    """Raises UsageError where the folder says that it is another pipeline than Stable Diffusion's, such as that of SDXL."""
+    ours = models.load("stable-diffusion").native_class
+    if (path / "model_index.json").is_file() and (kind := _document(path, "model_index.json").get("_class_name")) != ours:
+        raise UsageError(
+            f"--weights {path}: model_index.json says {kind}, and stable-diffusion here is {ours} (Stable Diffusion 1.1 to 1.5)"
+        )
 
 
 def _document(path: Path, name: str) -> dict[str, Any]:
@@ -108,7 +153,8 @@ FAMILY = Family(
     synthetic=_synthetic,
     least_flops=_least_flops,
     dataset=Dataset(count=text.count, read=_read),
-    weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
+    with_steps=_with_steps,
+    weights_inputs=_weights_inputs,
     weights_config=_weights_config,
     answers_images=True,
 )

@@ -1,6 +1,7 @@
 """How a worker can die, and what is said of it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,14 +39,17 @@ def test_memory_that_the_system_refuses_is_oom(tmp_path):
     limited.chmod(0o755)
     outcome = run(mock_job.make(tmp_path / "run", exhaust_memory_at=40), limited)
     assert outcome.status == "oom"
+    told = re.search(r"available ([\d,]+) bytes$", outcome.reason)
+    assert told and int(told[1].replace(",", "")) < 3_000_000 << 10
 
 
 def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch):
-    counts = iter([3, 4])
+    counts, held = iter([3, 4]), iter([1 << 20, 5 << 30])
     monkeypatch.setattr(process, "_kernel_oom_kills", lambda: next(counts))
+    monkeypatch.setattr(process, "_largest_child_bytes", lambda: next(held))
     outcome = run(mock_job.make(tmp_path, kill_at=40))
     assert outcome.status == "oom"
-    assert "for want of memory" in outcome.reason
+    assert "for want of memory, at 5,368,709,120 bytes of this machine's " in outcome.reason
 
 
 def test_an_interpreter_that_cannot_start_is_told_with_its_exit_code(tmp_path):

@@ -1,0 +1,21 @@
+"""BERT-like classifiers as KerasHub and KerasNLP have them: both take the same inputs, and answer logits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sut.contract import Batch
+
+
+def prepare(inputs: Batch) -> Batch:
+    """The inputs under Keras' names; all tokens are of the first segment."""
+    return {
+        "token_ids": inputs["input_ids"],
+        "segment_ids": np.zeros_like(inputs["input_ids"]),
+        "padding_mask": inputs["attention_mask"],
+    }
+
+
+def to_host(outputs: np.ndarray) -> Batch:
+    """The logits [batch, classes] as float32."""
+    return {"logits": np.ascontiguousarray(outputs, np.float32)}

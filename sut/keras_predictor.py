@@ -1,0 +1,49 @@
+"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: Keras' `predict` builds a data pipeline at each call (8 ms)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sut.contract import Batch, Evidence, Workload
+
+
+class KerasPredictor:
+    """A Keras model, compiled to predict. Its attributes and methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
+
+    def __init__(
+        self,
+        model: Any,
+        workload: Workload,
+        runtime: Any,
+        *,
+        prepare: Callable[[Batch], Batch],
+        to_host: Callable[[Any], Batch],
+        **versions: str,
+    ):
+        """Compile the model.
+
+        Args:
+            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
+            prepare: the inputs → what the model takes.
+            to_host: what the model answers, already on the host → the answers.
+            versions: of libraries, by name, for the evidence.
+        """
+        runtime.compile_to_predict(model, workload)
+        self.model, self.workload, self.runtime, self.versions = model, workload, runtime, versions
+        self.prepare, self.to_host = prepare, to_host
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+        """→ what the model answers, already on the host."""
+        return self.model.predict_on_batch(batch)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self.runtime.synchronise(self.model)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `evidence` of the runtime."""
+        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "predict_on_batch", call, **self.versions)
+        return evidence
