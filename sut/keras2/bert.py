@@ -43,7 +43,7 @@ class Keras2Classifier:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_nlp)
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_nlp=keras_nlp.__version__)
 
 
 def named(inputs: Batch) -> Batch:

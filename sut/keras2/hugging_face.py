@@ -53,7 +53,7 @@ class HuggingFaceModel:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "__call__ in a tf.function", call, transformers)
+        return runtime.evidence(self.model, self.workload, "__call__ in a tf.function", call, transformers=transformers.__version__)
 
 
 def load(workload: Workload) -> HuggingFaceModel:

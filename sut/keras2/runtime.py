@@ -30,8 +30,8 @@ def synchronise(model: Any) -> None:
     backend.synchronise(model)
 
 
-def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], library: Any) -> Evidence:
-    """See `backend_evidence.evidence`. `library`: whose model it is."""
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
+    """See `backend_evidence.evidence`. `versions`: of the libraries whose model it is, by name."""
     return backend_evidence.evidence(
         backend,
         workload,
@@ -39,5 +39,5 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any],
         lambda: backend.watch(model, call),
         held={v.dtype.name for v in model.weights},
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
-        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, library.__name__: library.__version__},
+        detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, **versions},
     )

@@ -41,18 +41,24 @@ class Keras2Sam:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_cv)
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_cv=keras_cv.__version__)
 
 
 def load(workload: Workload) -> Keras2Sam:
-    """The checkpoint's segmenter, every tensor under KerasCV's name."""
-    runtime.configure(workload)
-    segmenter = build(workload.config["model"])
-    keras_weights.assign(workload.checkpoint, variables(segmenter))
+    """The checkpoint's segmenter, compiled to predict."""
+    segmenter = load_segmenter(workload)
     # Its class fills in prompts that are left out: this one has the same layers and takes all.
     model = tf_keras.Model(segmenter.input, segmenter.output)
     model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")  # Keras 2 wants one named; none trains
     return Keras2Sam(model, workload)
+
+
+def load_segmenter(workload: Workload) -> Any:
+    """KerasCV's segmenter with the checkpoint's weights, every tensor under KerasCV's name."""
+    runtime.configure(workload)
+    segmenter = build(workload.config["model"])
+    keras_weights.assign(workload.checkpoint, variables(segmenter))
+    return segmenter
 
 
 def build(config: Any) -> Any:

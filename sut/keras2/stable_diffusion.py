@@ -39,7 +39,7 @@ class Keras2StableDiffusion:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_cv)
+        return runtime.evidence(self.model, self.workload, "predict_on_batch", call, keras_cv=keras_cv.__version__)
 
 
 def load(workload: Workload) -> Keras2StableDiffusion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -48,12 +48,24 @@ class KerasStableDiffusion:
 
 def load(workload: Workload) -> KerasStableDiffusion:
     """The checkpoint's networks, every tensor under KerasCV's name."""
+    model = _build(workload, keras_stable_diffusion.TextToImage)
+    keras_stable_diffusion.load(model, workload.checkpoint)
+    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
+    return KerasStableDiffusion(model, workload)
+
+
+def image_encoder(workload: Workload) -> Any:
+    """The checkpoint's encoder of images."""
+    encoder = _build(workload, keras_stable_diffusion.image_encoder)
+    keras_stable_diffusion.load_encoder(encoder, workload.checkpoint)
+    return encoder
+
+
+def _build(workload: Workload, network: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """What `network` makes of the model's configuration, in the workload's precision. Its variables are zeros."""
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     keras.config.set_dtype_policy(dtype)  # KerasCV's networks take no dtype
-    with runtime.nothing_drawn():
-        model = keras_stable_diffusion.TextToImage(workload.config["model"])
-    keras_stable_diffusion.load(model, workload.checkpoint)
-    model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasStableDiffusion(model, workload)
+    with runtime.nothing_drawn():
+        return network(workload.config["model"])
