@@ -113,7 +113,8 @@ class Training(Protocol):
 
     All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every parameter that is trained, a constant
     learning rate, no clipping of gradients, no dropout, the mean cross-entropy of a batch's labels as its loss. A label of -100 is none.
-    With `config["lora"]` the model's own parameters are frozen, and LoRA's factors are trained (`sut.adapters`).
+    An image encoder has features as its labels, and their mean squared error as its loss. With `config["lora"]` the model's own parameters
+    are frozen, and LoRA's factors are trained (`sut.adapters`).
     """
 
     trainable: int

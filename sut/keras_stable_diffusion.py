@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from keras_cv.src.backend import keras, ops
 from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+from keras_cv.src.models.stable_diffusion import image_encoder as vae_encoder
 from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
 from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D
 from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
@@ -93,6 +95,12 @@ def variables(model: Any, tensors: Iterable[str]) -> Iterator[tuple[str, Any, bo
     roots = {"text_encoder": model.text_encoder, "unet": model.unet, "decoder": model.image_decoder}
     by_kind = {name: SimpleNamespace(**_by_kind(network)) for name, network in roots.items()}
     return keras_weights.variables(by_kind, weight_map.keras_cv(set(tensors), len(by_kind["text_encoder"].CLIPEncoderLayer)))
+
+
+def load_encoder(encoder: Any, checkpoint: Path) -> None:
+    """Give each variable of `image_encoder` its tensor."""
+    roots = {"encoder": SimpleNamespace(**_by_kind(encoder))}
+    keras_weights.assign(checkpoint, keras_weights.variables(roots, weight_map.keras_cv_encoder(weights_files.names(checkpoint))))
 
 
 def _by_kind(network: Any) -> dict[str, list[Any]]:
@@ -193,6 +201,28 @@ def _decoder(config: Mapping[str, Any]) -> Any:
                 layers += [keras.layers.UpSampling2D(2), PaddedConv2D(out, 3, padding=1)]
         layers += [keras.layers.GroupNormalization(epsilon=1e-6), keras.layers.Activation("swish"), PaddedConv2D(3, 3, padding=1)]
         network = keras.Sequential(layers)
+    return _with_epsilon(network)
+
+
+def image_encoder(config: Mapping[str, Any]) -> Any:
+    """KerasCV's `ImageEncoder`, of other sizes its layers, with the same epsilon as the decoder: images from -1 to 1 [batch, side, side, 3]
+    → means of latents, scaled [batch, side / 8, side / 8, 4]."""
+    if _is(config, _PUBLISHED):
+        return _with_epsilon(vae_encoder.ImageEncoder(download_weights=False))
+    side, channels = config["image_size"], config["vae_channels"]
+    layers = [keras.layers.Input((side, side, 3)), PaddedConv2D(channels[0], 3, padding=1)]
+    for level, out in enumerate(channels):
+        layers += [ResnetBlock(out) for _ in range(2)]
+        if level < len(channels) - 1:
+            layers.append(PaddedConv2D(out, 3, padding=((0, 1), (0, 1)), strides=2))
+    last = channels[-1]
+    layers += [ResnetBlock(last), AttentionBlock(last), ResnetBlock(last), keras.layers.GroupNormalization(epsilon=1e-6)]
+    layers += [keras.layers.Activation("swish"), PaddedConv2D(8, 3, padding=1), PaddedConv2D(8, 1)]
+    return _with_epsilon(keras.Sequential([*layers, keras.layers.Lambda(lambda x: x[..., :4] * _SCALING)]))
+
+
+def _with_epsilon(network: Any) -> Any:
+    """The network with the original's epsilon of group norms in the VAE."""
     for layer in network.layers:
         for norm in (layer, *(getattr(layer, name, None) for name in ("norm", "norm1", "norm2"))):
             if isinstance(norm, keras.layers.GroupNormalization):

@@ -9,9 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness.cell import Result
+from harness.cell import Cell, Result
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
+from sut.registry import FIT
 
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
@@ -76,13 +77,12 @@ def compare(a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A
 
 
 def with_published(groups: Iterable[Group]) -> list[Comparison]:
-    """Every cell beside the published figure of its SUT, model, task and batch. None is comparable: the machine is another one."""
-    table = {(p.sut, p.model, p.task, p.batch_size): p for p in published()}
+    """Every cell beside the published figure of its SUT and work (`published_for`). None is comparable: the machine is another one."""
     comparisons = []
     for group in _newest(groups):
         c, row = group.cell, tables.row(group)
         ours = row["ms_per_denoising_step"] or row["ms_per_step"]  # of Stable Diffusion a step is one of denoising
-        theirs = table.get((_ALIASES.get(c.sut, c.sut), c.model, c.task, c.batch_size))
+        theirs = published_for(c).get(_ALIASES.get(c.sut, c.sut))
         if c.scenario == "SingleStream" and c.batch_size > 1 or theirs is None or not ours or not group.good:
             continue
         times = theirs.ms_per_step / ours
@@ -94,11 +94,17 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
                 a_figure=f"{theirs.ms_per_step:,.4g} ms/step",
                 b_figure=f"{ours:,.4g} ms/step",
                 verdict=f"not comparable: another machine and another way of measuring (their time is {times:.3g} × ours)",
-                flags=tuple(_beside_published(group)),
+                flags=tuple(_beside_published(group, theirs)),
                 comparable=False,
             )
         )
     return comparisons
+
+
+def published_for(cell: Cell) -> dict[str, Published]:
+    """SUT → its published figure for a cell's model, task and batch. A training has one batch there, which stands beside ours of any."""
+    same = [p for p in published() if (p.model, p.task) == (cell.model, cell.task)]
+    return {p.sut: p for p in same if p.batch_size == cell.batch_size or p.task == FIT}
 
 
 def published() -> list[Published]:
@@ -241,10 +247,12 @@ def _near(y: Group, others: Sequence[Group]) -> Group | None:
     return min(same, key=lambda x: sum(one != other for one, other in zip(x.work, y.work, strict=True)), default=None)
 
 
-def _beside_published(group: Group) -> Iterator[str]:
+def _beside_published(group: Group, theirs: Published) -> Iterator[str]:
     c = group.cell
     yield f"machine: {_PUBLISHED_MACHINE} / {group.last.machine or 'unknown'}"
     if c.size != "full":
         yield f"size: theirs is the published model, ours is {c.size}"
+    if c.batch_size != theirs.batch_size:
+        yield f"batch: {theirs.batch_size} / {c.batch_size}"
     yield f"precision: their table does not state it, ours is {c.precision}"
     yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"

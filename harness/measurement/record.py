@@ -131,7 +131,7 @@ def _training(request: Request) -> dict[str, Any] | None:
     if not request.trains:
         return None
     seed = SEED if request.asked.dataset is None else None
-    part = request.model.fit.get("trained", "")
+    part = ", ".join(request.model.fit.get("trained", []))
     return {"parameters": request.trained_parameters, "part": part, "seed": seed, **request.model.fit["log"]}
 
 

@@ -1,7 +1,7 @@
 """The two figures of Keras' published benchmark, drawn again from our cells: Keras 3 over Keras 2, and over native PyTorch.
 
 There (https://keras.io/getting_started/benchmarks/) each is the speed of Keras 3 on its best backend over that of the other, one bar for
-each model and task. Their A100 stands beside ours as a mark where the table has the same batch.
+each model and task. Their A100 stands beside ours as a mark where the table has the same batch, and beside every training.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.comparison import statistics, tables
-from harness.comparison.compare import published
+from harness.comparison.compare import published_for
 from harness.comparison.tables import Group
 from harness.report.content import Content
 
@@ -46,8 +46,7 @@ def gains(content: Content, other: str) -> list[Gain]:
 
 
 def _theirs(group: Group, other: str) -> float | None:
-    cell = group.cell
-    times = {p.sut: p.ms_per_step for p in published() if (p.model, p.task, p.batch_size) == (cell.model, cell.task, cell.batch_size)}
-    if cell.scenario == "SingleStream" or other not in times:
+    times = {sut: p.ms_per_step for sut, p in published_for(group.cell).items()}
+    if group.cell.scenario == "SingleStream" or other not in times:
         return None
     return times[other] / min(ms for sut, ms in times.items() if sut.startswith("keras3-"))

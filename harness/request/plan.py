@@ -153,8 +153,8 @@ class Request:
             return adapters.parameters(self.size.config, self.lora_config)
         if not self.trains:
             return None
-        start = self.model.fit.get("trained", "")
-        return sum(math.prod(t.shape) for t in self.size.tensors if t.name.startswith(start))
+        starts = tuple(self.model.fit.get("trained", [""]))
+        return sum(math.prod(t.shape) for t in self.size.tensors if t.name.startswith(starts))
 
     @property
     def samples(self) -> int:

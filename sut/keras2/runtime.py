@@ -36,7 +36,7 @@ def synchronise(model: Any) -> None:
 
 
 def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
-    """See `backend_evidence.evidence`. `versions`: of more libraries, by name."""
+    """See `backend_evidence.evidence`. `versions`: of the libraries whose model it is, by name."""
     return backend_evidence.evidence(
         backend,
         workload,

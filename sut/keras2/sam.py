@@ -16,13 +16,19 @@ from sut.weight_maps import sam as weight_map
 
 
 def load(workload: Workload) -> KerasPredictor:
-    """The checkpoint's segmenter, every tensor under KerasCV's name."""
-    runtime.configure(workload)
-    segmenter = build(workload.config["model"])
-    keras_weights.assign(workload.checkpoint, variables(segmenter))
+    """The checkpoint's segmenter, compiled to predict."""
+    segmenter = load_segmenter(workload)
     # Its class fills in prompts that are left out: this one has the same layers and takes all.
     model = tf_keras.Model(segmenter.input, segmenter.output)
     return KerasPredictor(model, workload, runtime, prepare=keras_sam.prepare, to_host=keras_sam.to_host, keras_cv=keras_cv.__version__)
+
+
+def load_segmenter(workload: Workload) -> Any:
+    """KerasCV's segmenter with the checkpoint's weights, every tensor under KerasCV's name."""
+    runtime.configure(workload)
+    segmenter = build(workload.config["model"])
+    keras_weights.assign(workload.checkpoint, variables(segmenter))
+    return segmenter
 
 
 def build(config: Any) -> Any:

@@ -7,8 +7,8 @@ import keras_hub
 
 from sut import keras_bert
 from sut.contract import Workload
-from sut.keras3 import bert, exact, runtime
-from sut.keras3.training import KerasTraining, compile_for_training
+from sut.keras3 import bert, exact, runtime, training
+from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:
@@ -20,6 +20,6 @@ def load(workload: Workload) -> KerasTraining:
         backbone = kind.backbone_cls.from_preset(str(workload.checkpoint), dtype=dtype, dropout=0.0)
     model = kind(backbone, num_classes=workload.config["model"]["num_labels"], dropout=0.0)
     bert.complete(model, workload)
-    compile_for_training(model, workload, keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=None)
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
-    return KerasTraining(model, workload, keras_bert.prepare)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return training.compiled(model, workload, keras_bert.prepare, loss, metrics=None)

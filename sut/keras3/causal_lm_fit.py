@@ -16,8 +16,8 @@ from keras import ops
 
 from sut import adapters
 from sut.contract import Batch, Workload
-from sut.keras3 import causal_lm, exact, runtime
-from sut.keras3.training import KerasTraining, compile_for_training
+from sut.keras3 import causal_lm, exact, runtime, training
+from sut.keras_training import KerasTraining
 from sut.registry import PER_HEAD
 
 _NO_LABEL = -100
@@ -89,5 +89,4 @@ def load(workload: Workload) -> KerasTraining:
     exact.epsilon(model, config["rms_norm_eps"])
     adapt(model, config, workload.config["lora"])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_NO_LABEL)
-    compile_for_training(model, workload, loss, weighted_metrics=None, sampler="greedy")
-    return KerasTraining(model, workload, named)
+    return training.compiled(model, workload, named, loss, weighted_metrics=None, sampler="greedy")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import keras
 
 from sut.contract import Workload
@@ -15,9 +19,24 @@ from sut import keras_stable_diffusion  # noqa: E402
 
 def load(workload: Workload) -> KerasPredictor:
     """See `keras_stable_diffusion.predictor`."""
+    with _building(workload):
+        return keras_stable_diffusion.predictor(workload, runtime)
+
+
+def image_encoder(workload: Workload) -> Any:
+    """The checkpoint's encoder of images."""
+    with _building(workload):
+        encoder = keras_stable_diffusion.image_encoder(workload.config["model"])
+        keras_stable_diffusion.load_encoder(encoder, workload.checkpoint)
+        return encoder
+
+
+@contextmanager
+def _building(workload: Workload) -> Iterator[None]:
+    """Within it networks are of the workload's precision, and no random weights are drawn."""
     runtime.configure(workload)
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     keras.config.set_dtype_policy(dtype)  # KerasCV's networks take no dtype
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
     with runtime.nothing_drawn():
-        return keras_stable_diffusion.predictor(workload, runtime)
+        yield

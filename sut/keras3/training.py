@@ -1,4 +1,4 @@
-"""Trains models of KerasHub by `compile` and `fit`, with a callback.
+"""Trains models of KerasHub and KerasCV by `compile` and `fit`; see `keras_training`.
 
 The call is `keras.Model.fit`. KerasHub's own `fit` first wraps the inputs into a pipeline of TensorFlow or Grain, for a preprocessor
 that there is none of here.
@@ -6,57 +6,37 @@ that there is none of here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 
-from sut.contract import Batch, Evidence, Workload
+from sut import keras_training
+from sut.contract import Batch, Workload
 from sut.keras3 import runtime
+from sut.keras_training import KerasTraining
 
 
-class KerasTraining:
-    """A KerasHub model that is compiled for training. Its methods are those of `sut.contract.Training`.
+def compiled(
+    model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, versions: dict[str, str] | None = None, **arguments: Any
+) -> KerasTraining:
+    """The model, compiled with AdamW.
 
-    `named` gives the inputs under KerasHub's names.
+    Args:
+        named: gives the inputs under the library's names.
+        versions: of libraries beside Keras and KerasHub, by name.
+        arguments: more of `model.compile`.
     """
-
-    def __init__(self, model: Any, workload: Workload, named: Callable[[Batch], Batch]):
-        self.model, self.workload, self.named = model, workload, named
-        self.trainable = sum(math.prod(v.shape) for v in model.trainable_variables)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasHub's names, and the labels."""
-        return {**self.named(inputs), "label": inputs["label"]}
-
-    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-        """One epoch of `fit` over a generator of the batches."""
-        pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in batches)
-        keras.Model.fit(self.model, pairs, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
-
-    def freeze(self) -> None:
-        """The optimizer reads its learning rate at each step, so that nothing is compiled anew."""
-        self.model.optimizer.learning_rate = 0.0
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "fit", call)
-
-
-def compile_for_training(model: Any, workload: Workload, loss: Any, **arguments: Any) -> None:
-    """Compile with AdamW. `arguments`: more of `model.compile`."""
     adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
-    model.compile(
-        optimizer=adamw(**workload.config["optimizer"]),
-        loss=loss,
-        jit_compile=workload.execution == "xla",
-        **arguments,
-    )
+    optimizer = adamw(**workload.config["optimizer"])
+    model.compile(optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments)
+    return KerasTraining(model, workload, named, _epoch, runtime, versions or {})
+
+
+def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
+    """The encoder, compiled to be trained towards features by their mean squared error. `versions`: of more libraries, by name."""
+    model = keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
+    return compiled(model, workload, keras_training.images, keras.losses.MeanSquaredError(), versions, metrics=None)
 
 
 class DenseAdamW(keras.optimizers.AdamW):
@@ -71,27 +51,10 @@ class DenseAdamW(keras.optimizers.AdamW):
         super().apply([runtime.backend.dense(gradient) for gradient in grads], trainable_variables)
 
 
-class _Steps(keras.callbacks.Callback):
-    """Tells the end of each step where the next one begins, and that of the last one where the epoch ends.
+class _Steps(keras_training.Steps, keras.callbacks.Callback):
+    """See `keras_training.Steps`."""
 
-    A callback with an `on_train_batch_end` would be given the losses as numbers, and every step would wait for them.
-    """
 
-    def __init__(self, on_step: Callable[[Callable[[], float]], None]):
-        super().__init__()
-        self.on_step = on_step
-
-    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        if batch:
-            self.on_step(self._mean_loss)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.on_step(self._mean_loss)
-
-    def _mean_loss(self) -> float:
-        """Keras' own mean of the losses since it was reset. JAX's trainer gives its state back when it is asked."""
-        if hasattr(self.model, "jax_state_sync"):
-            self.model.jax_state_sync()
-        loss = float(self.model.get_metrics_result()["loss"])
-        self.model.reset_metrics()
-        return loss
+def _epoch(model: Any, pairs: Iterable[keras_training.Pair], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    data = runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs  # Keras' own on TensorFlow tunes itself
+    keras.Model.fit(model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])

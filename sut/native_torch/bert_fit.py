@@ -1,4 +1,4 @@
-"""Trains every parameter of BERT-like classifiers of Transformers; see `training`."""
+"""Trains every parameter of BERT-like classifiers of Transformers; see `trainer`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from sut.contract import Workload
 from sut.native_torch import execution
-from sut.native_torch.training import TorchTraining, renamed
+from sut.native_torch.trainer import TrainerTraining, renamed
 
 # The model would choose its loss at its first call, and a compiled one be compiled again for it.
 _CONFIG: dict[str, Any] = {
@@ -18,6 +18,6 @@ _CONFIG: dict[str, Any] = {
 _prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label")
 
 
-def load(workload: Workload) -> TorchTraining:
+def load(workload: Workload) -> TrainerTraining:
     """The checkpoint's model, in the workload's precision and execution, to be trained."""
-    return TorchTraining(execution.load_model(workload, **_CONFIG), workload, _prepare)
+    return TrainerTraining(execution.load_model(workload, **_CONFIG), workload, _prepare)

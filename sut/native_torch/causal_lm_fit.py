@@ -1,4 +1,4 @@
-"""Trains language models of Transformers by peft's LoRA; see `training`."""
+"""Trains language models of Transformers by peft's LoRA; see `trainer`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from sut import adapters
 from sut.contract import Workload
 from sut.native_torch import execution
-from sut.native_torch.training import TorchTraining, renamed
+from sut.native_torch.trainer import TrainerTraining, renamed
 
 # Our labels stand where the tokens are that they follow: `labels` alone would be moved by one position, `shift_labels` are not.
 _prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label", shift_labels="label")
@@ -30,6 +30,6 @@ def adapt(model: Any, workload: Workload) -> Any:
     return adapted
 
 
-def load(workload: Workload) -> TorchTraining:
+def load(workload: Workload) -> TrainerTraining:
     """The checkpoint's model, adapted, in the workload's precision and execution."""
-    return TorchTraining(execution.load_model(workload, adapt, **_CONFIG), workload, _prepare)
+    return TrainerTraining(execution.load_model(workload, adapt, **_CONFIG), workload, _prepare)

@@ -1,53 +1,82 @@
-"""Trains PyTorch's models in its usual loop. Transformers' own, `Trainer`, is not measured."""
+"""Trains image encoders in PyTorch's usual loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import numpy as np
 import torch
 
 from sut.contract import Batch, Evidence, Workload
-from sut.native_torch import execution
+from sut.native_torch import compiled, execution
+
+
+class MeanLoss:
+    """Sums up losses on their device, so that no step waits for it. A call gives the mean of those since the last call."""
+
+    def __init__(self, device: str | torch.device):
+        self.sum, self.count = torch.zeros((), device=device), 0
+
+    def add(self, loss: torch.Tensor) -> None:
+        """One more."""
+        self.sum += loss.detach().float()
+        self.count += 1
+
+    def __call__(self) -> float:
+        mean = self.sum.item() / self.count
+        self.sum.zero_()
+        self.count = 0
+        return mean
+
+
+class TowardsFeatures(torch.nn.Module):
+    """An image encoder, and how far what it makes is from features: their mean squared error."""
+
+    def __init__(self, encoder: torch.nn.Module):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, images: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """images [batch, 3, side, side], features [batch, channels, height, width] → the loss."""
+        return torch.nn.functional.mse_loss(self.encoder(images).float(), features)
 
 
 class TorchTraining:
-    """A model whose answer has a `loss`, and PyTorch's AdamW. Its methods are those of `sut.contract.Training`.
+    """An image encoder that is trained towards features by PyTorch's AdamW. Its methods are those of `sut.contract.Training`.
 
-    `prepare` is the method of this name.
+    `versions`: of more libraries, by name.
     """
 
-    def __init__(self, model: Any, workload: Workload, prepare: Callable[[Batch], Batch]):
-        self.model, self.workload, self.prepare = model.train(), workload, prepare
-        self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    def __init__(self, encoder: torch.nn.Module, workload: Workload, **versions: str):
+        self.model, self.workload, self.versions = TowardsFeatures(encoder).to(workload.device).train(), workload, versions
+        if workload.execution == "compile":
+            compiled.check_compiler(workload.device)
+            compiled.compile_forward(self.model)
+        self.trainable = sum(p.numel() for p in self.model.parameters())
         constants = workload.config["optimizer"]
         self.optimizer = torch.optim.AdamW(
-            [p for p in model.parameters() if p.requires_grad],
+            self.model.parameters(),
             lr=constants["learning_rate"],
             betas=(constants["beta_1"], constants["beta_2"]),
             eps=constants["epsilon"],
             weight_decay=constants["weight_decay"],
         )
-        self.sum, self.count = torch.zeros((), device=workload.device), 0
+        self.mean_loss = MeanLoss(workload.device)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """Channels first, as PyTorch's encoders have them."""
+        return {"images": inputs["image"].transpose(0, 3, 1, 2), "features": inputs["label"].transpose(0, 3, 1, 2)}
 
     def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-        """The loop of PyTorch's tutorials. Losses are summed on the device, so that no step waits for it."""
+        """The loop of PyTorch's tutorials."""
         for batch in batches:
             arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
-            loss = self.model(**arrays).loss
+            loss = self.model(**arrays)
             loss.backward()
             self.optimizer.step()
             self.optimizer.zero_grad()
-            self.sum += loss.detach().float()
-            self.count += 1
-            on_step(self._mean_loss)
-
-    def _mean_loss(self) -> float:
-        mean = self.sum.item() / self.count
-        self.sum.zero_()
-        self.count = 0
-        return mean
+            self.mean_loss.add(loss)
+            on_step(self.mean_loss)
 
     def freeze(self) -> None:
         """The optimizer reads its learning rate at each step."""
@@ -60,9 +89,5 @@ class TorchTraining:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `execution.evidence`."""
-        return execution.evidence(self.model, self.workload, f"{type(self.model).__name__}.__call__, backward, AdamW.step", call)
-
-
-def renamed(**names: str) -> Callable[[Batch], Batch]:
-    """What prepares inputs for a model of Transformers: int64 under its names. `names`: each of them → ours."""
-    return lambda inputs: {theirs: inputs[ours].astype(np.int64) for theirs, ours in names.items()}
+        name = f"{type(self.model.encoder).__name__}.__call__, backward, AdamW.step"
+        return execution.evidence(self.model, self.workload, name, call, **self.versions)

@@ -1,8 +1,8 @@
 """Stable Diffusion: the names of diffusers' and Transformers' tensors beside the attributes of KerasCV's networks.
 
-A name that ends in `*` is a layer of Keras, as in `sut.weight_maps.sam`. Each path begins with a network, `text_encoder`, `unet` or
-`decoder`, and a class of layers there; the number after it counts those of the class in the order in which the network runs them. No row
-names the VAE's encoder: KerasCV has it as a network of its own, which makes no image.
+A name that ends in `*` is a layer of Keras, as in `sut.weight_maps.sam`. Each path begins with a network, `text_encoder`, `unet`,
+`decoder` or `encoder`, and a class of layers there; the number after it counts those of the class in the order in which the network runs
+them. The VAE's encoder has a table of its own: it makes no image.
 """
 
 from __future__ import annotations
@@ -90,6 +90,22 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
         **_of("decoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/decoder.mid_block.attentions.0."]),
         **_of("decoder.GroupNormalization", _LAYER, ["vae/decoder.conv_norm_out."]),
     }
+    return _there(table, tensors)
+
+
+def keras_cv_encoder(tensors: Collection[str]) -> dict[str, str]:
+    """The same of the VAE's encoder, with the convolution behind it, which is a layer of KerasCV's."""
+    down = [f"vae/encoder.down_blocks.{n}.downsamplers.0.conv." for n in range(3)]
+    table = {
+        **_of("encoder.PaddedConv2D", _CONVOLUTION, ["vae/encoder.conv_in.", *down, "vae/encoder.conv_out.", "vae/quant_conv."]),
+        **_of("encoder.ResnetBlock", _RESNET_OF_VAE, _blocks("vae/encoder.", "resnets", range(4), (), middle=2)),
+        **_of("encoder.AttentionBlock", _ATTENTION_OF_VAE, ["vae/encoder.mid_block.attentions.0."]),
+        **_of("encoder.GroupNormalization", _LAYER, ["vae/encoder.conv_norm_out."]),
+    }
+    return _there(table, tensors)
+
+
+def _there(table: Mapping[str, str], tensors: Collection[str]) -> dict[str, str]:
     return {name: path for name, path in table.items() if name.replace("*", "weight") in tensors}
 
 

@@ -5,6 +5,7 @@ The specification has a job's file → its case; each leaves what a worker leave
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Iterable
@@ -117,6 +118,14 @@ def main(specification: Path) -> None:
         job = read_job(Path(file))
         outcome = fit.train(job, globals()[name](job), Heartbeat(job.log_dir / "heartbeat"), 0)
         write_json(job.log_dir / "outcome.json", outcome)
+        forget()
+
+
+def forget() -> None:
+    """In a run each model has a process of its own. Here TensorFlow's evidence would count the graphs of those before, too."""
+    if backend := sys.modules.get("sut.keras3.on_tensorflow"):
+        backend._functions_run.clear()
+        gc.collect()
 
 
 if __name__ == "__main__":

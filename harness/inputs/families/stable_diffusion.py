@@ -49,6 +49,14 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return _arrays(size, [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()], stream)
 
 
+def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
+    """`image` float32 [samples, side, side, 3] from -1 to 1, and as `label` the latents it is trained towards: float32 [samples,
+    side / 8, side / 8, 4]; both at random."""
+    rng, side = np.random.default_rng([_SEED, stream]), size.config["image_size"]
+    image = rng.random((samples, side, side, 3), np.float32)
+    return {"image": 2 * image - 1, "label": rng.standard_normal((samples, side // 8, side // 8, 4), np.float32)}
+
+
 def _arrays(size: Size, rows: list[list[int]], stream: int) -> Arrays:
     config, width = size.config, size.config["max_position_embeddings"]
     side = config["image_size"] // 8
@@ -72,9 +80,14 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
-    """Two for each weight of the UNet's convolutions and each place of its lowest resolution, at each step with and without the prompt."""
-    weights = sum(math.prod(t.shape) for t in size.tensors if t.name.startswith("unet/") and len(t.shape) == 4)
-    return 2.0 * weights * (size.config["image_size"] // 64) ** 2 * 2 * int(size.config["denoising_steps"])
+    """Those of the UNet, whose lowest resolution is an eighth of the latents', at each step with and without the prompt."""
+    return _convolutions(size, "unet/", size.config["image_size"] // 64) * 2 * int(size.config["denoising_steps"])
+
+
+def _convolutions(size: Size, network: str, side: int) -> float:
+    """Two for each weight of a network's convolutions and each place of its lowest resolution, which is `side` wide."""
+    weights = sum(math.prod(t.shape) for t in size.tensors if t.name.startswith(network) and len(t.shape) == 4)
+    return 2.0 * weights * side**2
 
 
 def _with_steps(model: Model, size: Size, steps: int) -> Size:
@@ -151,6 +164,10 @@ def _document(path: Path, name: str) -> dict[str, Any]:
 
 FAMILY = Family(
     synthetic=_synthetic,
+    trained=Family(
+        synthetic=_synthetic_latents,
+        least_flops=lambda size, arrays: _convolutions(size, "vae/encoder.", size.config["image_size"] // 8),
+    ),
     least_flops=_least_flops,
     dataset=Dataset(count=text.count, read=_read),
     with_steps=_with_steps,

@@ -105,6 +105,7 @@ def test_an_interpreter_with_other_versions_is_taken_and_the_difference_noted(tm
     assert found.python == has
     assert found.notes == (
         "torch 2.11.0, where the lock has 2.13.0",
+        "accelerate is missing: --scenario Fit of models of Transformers needs it",
         "peft is missing: --scenario Fit of language models needs it",
     )
 

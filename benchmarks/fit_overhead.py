@@ -1,0 +1,113 @@
+"""What the harness costs a training: its timer around a SUT's `fit`, beside the framework's bare loop on the same model and batches.
+
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.fit_overhead [--suts …] [--size base --batch-size 8 --seq-len 128]
+
+(after one `./run.sh list`, which makes that environment). The model is bert. One process for each SUT loads it, and calls both loops in
+turns (benchmarks/fit_loops.py). It prints a table in Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from compliance import rules
+from harness.comparison import statistics
+from harness.execution import environments
+from harness.inputs import checkpoint, dataset
+from harness.measurement import reference
+from harness.request import plan
+from harness.request.asked import Asked
+from scenarios.worker import job as jobs
+from scenarios.worker.job import PERFORMANCE, Job, Limits
+from sut.contract import Workload
+from sut.registry import FIT
+
+_SUTS = ("keras3-jax", "native-torch-eager", "keras3-tensorflow")
+_MORE = ("keras3-tensorflow-graph", "keras3-torch", "native-torch-compile")
+_GOAL = 0.99
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Measure what the flags name, and print a row for each SUT."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--suts", nargs="+", default=list(_SUTS), choices=(*_SUTS, *_MORE))
+    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--seq-len", type=int)
+    parser.add_argument("--steps", type=int, default=20, help="of a call (default 20)")
+    parser.add_argument("--rounds", type=int, default=10, help="how often each loop is called (default 10)")
+    parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
+    flags = parser.parse_args(arguments)
+    _say("| SUT, bert | bare loop | in the harness | speed in the harness over that of the bare loop | goal |\n|---|---|---|---|---|")
+    for sut in flags.suts:
+        with tempfile.TemporaryDirectory() as folder:
+            _say(row(sut, flags, Path(folder)))
+
+
+def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
+    """What the loops of one SUT take, as a row of the table."""
+    cell = {"size": flags.size, "batch_size": flags.batch_size, "seq_len": flags.seq_len, "cache": flags.cache}
+    request = plan.resolve(Asked(sut=sut, model="bert", scenario="Fit", **cell))
+    environment = environments.ensure(flags.cache, request.spec.environment, request.device, rules.CURRENT, environments.say_on_stderr)
+    jobs.write_json(folder / "job.json", _job(request, flags, folder))
+    subprocess.run(
+        [environment.python, "-m", "benchmarks.fit_loops", folder / "job.json", str(flags.rounds)],
+        cwd=environments.ROOT,
+        env={**os.environ, **request.spec.process_env, "PYTHONPATH": str(environments.ROOT)},
+        check=True,
+    )
+    with np.load(folder / "times.npz") as times:
+        bare, harness = ((times[name] / flags.steps / 1e6).tolist() for name in ("bare", "harness"))
+    ratio = statistics.compare(harness, bare, higher_is_better=False, paired=True)
+    between = f" ({ratio.low:.4f}–{ratio.high:.4f})" if ratio.low and ratio.high else ""
+    name = f"{sut}, {request.size.name}, batch {request.batch_size}, {request.size.inputs['sequence_length']} tokens"
+    middles = " | ".join(f"{np.median(each):.4g} ms/step" for each in (bare, harness))
+    return f"| {name} | {middles} | {ratio.value:.4f}{between} | ≥ {_GOAL} |"
+
+
+def _job(request: plan.Request, flags: argparse.Namespace, folder: Path) -> Job:
+    samples = flags.steps * request.batch_size
+    inputs = dataset.prepare(request.model, request.size, samples, None, flags.cache, batch_size=request.batch_size, trains=True)
+    workload = Workload(
+        model=request.model.name,
+        task=FIT,
+        config=reference.workload_config(request, inputs),
+        checkpoint=checkpoint.ensure(request.model, request.size, flags.cache).path,
+        precision=request.precision,
+        batch_size=request.batch_size,
+        device=request.device,
+        backend=request.spec.backend,
+        execution=request.spec.execution,
+    )
+    return Job(
+        sut=request.asked.sut,
+        family=request.model.family,
+        workload=workload,
+        scenario=request.asked.scenario,
+        test=PERFORMANCE,
+        procedure=FIT,
+        benchmark=request.benchmark,
+        answer=("loss",),
+        inputs=inputs.path,
+        synthetic=inputs.synthetic,
+        warmup_rows=inputs.warmup_rows,
+        limits=Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=samples),
+        log_dir=folder,
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

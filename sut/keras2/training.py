@@ -1,0 +1,45 @@
+"""Trains models of KerasNLP and KerasCV on Keras 2 by `compile` and `fit`; see `keras_training`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tf_keras
+
+from sut import keras_training
+from sut.contract import Batch, Workload
+from sut.keras2 import runtime
+from sut.keras_training import KerasTraining
+
+
+def compiled(model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, **versions: str) -> KerasTraining:
+    """The model, compiled with AdamW.
+
+    Args:
+        named: gives the inputs under the library's names.
+        versions: of the libraries whose model it is, by name.
+    """
+    optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"])
+    model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=workload.execution == "xla")
+    return KerasTraining(model, workload, named, _epoch, runtime, versions)
+
+
+def image_encoder(encoder: Any, workload: Workload, **versions: str) -> KerasTraining:
+    """The encoder, compiled to be trained towards features by their mean squared error. `versions`: of its library, by name."""
+    model = tf_keras.Model({"images": encoder.inputs[0]}, encoder.outputs[0])
+    return compiled(model, workload, keras_training.images, tf_keras.losses.MeanSquaredError(), **versions)
+
+
+class _Steps(keras_training.Steps, tf_keras.callbacks.Callback):
+    """See `keras_training.Steps`."""
+
+    def __init__(self, on_step: Callable[[Callable[[], float]], None]):
+        super().__init__(on_step)
+        self._supports_tf_logs = True  # else Keras makes numbers of the losses, and every step waits for them
+
+
+def _epoch(model: Any, pairs: Iterable[keras_training.Pair], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+    """Over a pipeline of the pairs. KerasNLP's own `fit` is for a preprocessor, which there is none of here."""
+    data = runtime.backend.pipeline(pairs)
+    tf_keras.Model.fit(model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])

@@ -1,0 +1,111 @@
+"""Trains models of Transformers by its own loop, `Trainer`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+from sut.contract import Batch, Evidence, Workload
+from sut.native_torch import execution
+from sut.native_torch.training import MeanLoss
+
+
+class TrainerTraining:
+    """A model and its `Trainer`. Its methods are those of `sut.contract.Training`.
+
+    `prepare` is the method of this name.
+    """
+
+    def __init__(self, model: Any, workload: Workload, prepare: Callable[[Batch], Batch]):
+        self.model, self.workload, self.prepare = model, workload, prepare
+        self.trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        self.trainer = _Trainer(model, arguments(workload))
+        self.trainer.remove_callback(transformers.PrinterCallback)
+
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+        """One call of `train`."""
+        device, callback = self.workload.device, _Steps(lambda: on_step(self.trainer.losses))
+        self.trainer.batches = ({name: execution.to_device(values, device) for name, values in batch.items()} for batch in batches)
+        self.trainer.args.max_steps = steps
+        self.trainer.add_callback(callback)
+        self.trainer.train()
+        self.trainer.remove_callback(callback)
+
+    def freeze(self) -> None:
+        """Each call of `train` makes its schedule anew, from the rate that the optimizer had first."""
+        for group in self.trainer.optimizer.param_groups:
+            group["lr"] = group["initial_lr"] = 0.0
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        execution.synchronise(self.workload)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `execution.evidence`."""
+        return execution.evidence(self.model, self.workload, f"Trainer.train of {type(self.model).__name__}", call)
+
+
+def arguments(workload: Workload) -> Any:
+    """What `Trainer` is told: a constant learning rate, no clipping, nothing written or logged."""
+    constants = workload.config["optimizer"]
+    told = transformers.TrainingArguments(
+        output_dir=tempfile.gettempdir(),  # it has to be there
+        per_device_train_batch_size=workload.batch_size,
+        learning_rate=constants["learning_rate"],
+        adam_beta1=constants["beta_1"],
+        adam_beta2=constants["beta_2"],
+        adam_epsilon=constants["epsilon"],
+        weight_decay=constants["weight_decay"],
+        lr_scheduler_type="constant",
+        max_grad_norm=0.0,
+        logging_strategy="no",
+        logging_nan_inf_filter=False,  # or every step would wait for its loss
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=workload.device == "cpu",
+    )
+    if told.n_gpu > 1:  # a cell runs on the first
+        told._n_gpu = 1
+    return told
+
+
+class _Trainer(transformers.Trainer):
+    """`Trainer` over batches that are handed to it, in their order."""
+
+    def __init__(self, model: Any, told: Any):
+        super().__init__(model, told)
+        self.batches: Iterable[dict[str, torch.Tensor]] = ()
+        self.losses = MeanLoss(told.device)
+
+    def get_train_dataloader(self) -> Any:
+        return self.batches
+
+    def get_decay_parameter_names(self, model: Any) -> list[str]:
+        """All, as in every SUT; its own leaves out biases and norms."""
+        return [name for name, _ in model.named_parameters()]
+
+    def training_step(self, *arguments: Any, **keywords: Any) -> torch.Tensor:
+        loss: torch.Tensor = super().training_step(*arguments, **keywords)
+        self.losses.add(loss)
+        return loss
+
+
+class _Steps(transformers.TrainerCallback):
+    """Tells the end of each step."""
+
+    def __init__(self, on_step: Callable[[], None]):
+        self.on_step = on_step
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.on_step()
+
+
+def renamed(**names: str) -> Callable[[Batch], Batch]:
+    """What prepares inputs for a model of Transformers: int64 under its names. `names`: each of them → ours."""
+    return lambda inputs: {theirs: inputs[ours].astype(np.int64) for theirs, ours in names.items()}
