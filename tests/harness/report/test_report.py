@@ -165,6 +165,15 @@ def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path)
     assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
 
 
+def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_path):
+    for sut, rate in (("keras3-torch", 1600.0), ("native-torch-eager", 3200.0)):
+        text = cell(sut, model="mistral", task="generate", seq_len=None)
+        write(tmp_path, text, [40, 41, 39], metrics={"ms_per_step": 800, "tokens_per_second": rate})
+    (cost,) = [o for o in gathered(tmp_path).overheads if o.cost]
+    assert (cost.keras_token_ms, cost.bare_token_ms) == (20, 10)
+    assert "20, 10 ms" in page.render(gathered(tmp_path), WHEN)
+
+
 def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     for sut, speed in (("keras3-jax", 90), ("keras3-torch", 20), ("keras2-tensorflow", 30), ("native-torch-eager", 45)):
         write(tmp_path, cell(sut, batch_size=256), [speed - 1, speed, speed + 1], sweep="s-1")
