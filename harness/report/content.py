@@ -182,6 +182,7 @@ class Overhead:
     Attributes:
         ratio: the speed of Keras over that of the other.
         keras_ms, bare_ms: milliseconds of a batch, medians of the repeats; None where a result does not tell them.
+        keras_token_ms, bare_token_ms: milliseconds in which each answer of a batch gets a token, on average; None of a model that predicts.
         cost: whether both run on the same framework, so that they differ by Keras alone.
     """
 
@@ -191,6 +192,8 @@ class Overhead:
     ratio: statistics.Ratio
     keras_ms: float | None
     bare_ms: float | None
+    keras_token_ms: float | None
+    bare_token_ms: float | None
     cost: bool
 
 
@@ -312,6 +315,8 @@ class Content:
                 ratio=tables.ratio(g, bare),
                 keras_ms=tables.row(g)["ms_per_step"],
                 bare_ms=tables.row(bare)["ms_per_step"],
+                keras_token_ms=_token_ms(g),
+                bare_token_ms=_token_ms(bare),
                 cost=bare.cell.sut == SUTS[g.cell.sut].without_keras,
             )
             for c in self.contests
@@ -339,11 +344,17 @@ class Content:
         return sentences
 
 
+def _token_ms(group: Group) -> float | None:
+    rate = tables.row(group)["tokens_per_second"]
+    return 1e3 * group.cell.batch_size / rate if rate else None
+
+
 @lru_cache
 def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
     if sut not in SUTS or model not in models.names():  # measured elsewhere, with a SUT or a model of its own
         return ""
-    family = models.load(model).family
+    known = models.load(model)
+    family = (models.load(model, task) if task in known.tasks else known).family
     return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
 
 
