@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sut.contract import Batch, Evidence, Workload
-from sut.keras3 import runtime
+from sut.keras3 import exact, runtime
 
 
 class KerasHiddenStates:
@@ -20,8 +20,9 @@ class KerasHiddenStates:
         self.model, self.workload = model, workload
 
     def prepare(self, inputs: Batch) -> Batch:
-        """The inputs under KerasHub's names; nothing is padding."""
-        return {"token_ids": inputs["input_ids"], "padding_mask": np.ones_like(inputs["input_ids"])}
+        """The inputs under KerasHub's names. Where they have no mask, nothing is padding."""
+        ids = inputs["input_ids"]
+        return {"token_ids": ids, "padding_mask": inputs.get("attention_mask", np.ones_like(ids))}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> np.ndarray:
         """→ the last hidden states [batch, length, channels], already on the host."""
@@ -42,6 +43,9 @@ class KerasHiddenStates:
 
 def load(workload: Workload) -> KerasHiddenStates:
     """The checkpoint's backbone."""
-    model = runtime.load_model(workload)
+    model, config = runtime.load_model(workload), workload.config["model"]
+    if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
+        exact.epsilon(model, epsilon)
+    exact.token_types(model, workload.checkpoint)
     model.compile(optimizer=None, loss=None, metrics=None, jit_compile=workload.execution == "xla")
     return KerasHiddenStates(model, workload)

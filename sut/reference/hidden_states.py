@@ -27,7 +27,7 @@ class Reference:
     def predict(self, batch: Batch, on_first_token: Any = None) -> torch.Tensor:
         """→ the last hidden states [batch, length, channels]."""
         with torch.no_grad():
-            hidden: torch.Tensor = self.model(torch.from_numpy(batch["input_ids"]).long().to(self.device))[0]
+            hidden: torch.Tensor = self.model(**{name: torch.from_numpy(array).long().to(self.device) for name, array in batch.items()})[0]
         return hidden
 
     def to_host(self, outputs: torch.Tensor) -> Batch:

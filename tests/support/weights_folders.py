@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from harness.inputs import checkpoint, models
 
-MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama")}
+MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama", *models.in_group("hf-2019"))}
 DROP = object()
 INDEX = "model.safetensors.index.json"
 
