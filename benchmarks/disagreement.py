@@ -53,6 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.reads_weights])
     parser.add_argument("--models", nargs="+", default=models.names())
+    parser.add_argument("--task", help="of models that have several; default: the first of each")
     parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--device", default="cpu")
@@ -88,7 +89,8 @@ def _answers(flags: argparse.Namespace) -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
-            cell = MeasuredSize(models.load(name), models.load(name).sizes[size], flags.device, Path(folder), flags.cache)
+            model = models.load(name, flags.task)
+            cell = MeasuredSize(model, model.sizes[size], flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
             known = {"model": name, "family": cell.model.family, "task": cell.model.task, "device": flags.device}
             for sut, precision in product(flags.suts, flags.precisions):
@@ -171,7 +173,8 @@ class MeasuredSize:
         score = self.score(self.file(sut), tolerance)
         known = {score.metric: score.value, **score.detail}
         found = {name: known[name] for name in tolerance if name in known}
-        where = {"model": self.model.name, "size": self.size.name, "precision": precision, "device": self.device, "sut": sut}
+        task = {"task": self.model.second_task} if self.model.second_task else {}
+        where = {"model": self.model.name, **task, "size": self.size.name, "precision": precision, "device": self.device, "sut": sut}
         return {**where, **{key: float(f"{value:.4g}") for key, value in found.items()}}
 
     def file(self, sut: str) -> Path:
@@ -190,7 +193,7 @@ def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
 
 
 def _cell(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row[key] for key in ("model", "size", "precision", "device", "sut"))
+    return tuple(row.get(key, "") for key in ("model", "task", "size", "precision", "device", "sut"))
 
 
 def _earlier() -> dict[str, list[dict[str, Any]]]:

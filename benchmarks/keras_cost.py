@@ -1,9 +1,10 @@
-"""What Keras costs over JAX: keras3-jax and native-jax in one process, call by call in turns, so that whatever slows one slows both.
+"""What Keras costs over JAX and over PyTorch: a SUT of Keras and the one without it, in turns, so that whatever slows one slows both.
 
-    KERAS_BACKEND=jax PYTHONPATH=. .cache/environments/keras3-jax-cpu/bin/python -P -m benchmarks.keras_cost [--size S] [--seconds N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
-(after a first run of keras3-jax, which makes that environment). It prints a table in Markdown. A call is `predict` and `to_host` of one
-prepared batch. Its checkpoints go to a temporary folder.
+(after one `./run.sh list`, which makes that environment). It prints a table in Markdown. Each SUT has a process in its own environment, and
+waits while the other one calls. A turn is calls of `predict` and `to_host` of one prepared batch for 20 ms, at least one. Checkpoints go to
+a temporary folder.
 """
 
 from __future__ import annotations
@@ -12,55 +13,96 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.turns import Peer
+from compliance import rules
 from harness.comparison import statistics
+from harness.execution import environments
 from harness.inputs import checkpoint, models
 from harness.inputs.models import Model, Size
 from sut.contract import Batch, Workload
-from sut.registry import SUTS, load_module
+from sut.registry import SUTS
 
-_KERAS, _BLOCKS = "keras3-jax", 10
+_TURN_S, _BLOCKS = 0.02, 10
 _BUCKETS = {"prompt_buckets": "prompt_length", "new_token_buckets": "new_tokens"}
 _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 
 
 def main() -> None:
-    """Measure what the flags name, and print a row for each model and batch."""
+    """Measure what the flags name, and print a row for each SUT of Keras, model, size and batch."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--suts", nargs="+", default=[name for name, spec in SUTS.items() if spec.without_keras])
     parser.add_argument("--models", nargs="+", default=["bert", "mistral"])
-    parser.add_argument("--size", default="tiny")
+    parser.add_argument("--sizes", nargs="+", default=["tiny", "base"])
     parser.add_argument("--batch-sizes", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--seconds", type=float, default=10.0, help="of each row")
+    parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
-    native = SUTS[_KERAS].without_keras
-    assert native
-    _say(f"| model, batch | {_KERAS} | {native} | Keras costs | speed of Keras over that without |\n|---|---|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        for name in flags.models:
+    _say("| model, batch | with Keras | without | Keras costs, µs a call | ms a token with, without | speed with Keras over that without |")
+    _say("|---|---|---|---|---|---|")
+    for keras in flags.suts:
+        for name, size_name in ((name, size) for name in flags.models for size in flags.sizes):
             model = models.load(name)
-            size = model.sizes[flags.size]
-            path = checkpoint.ensure(model, size, Path(folder)).path
+            size = model.sizes[size_name]
             for rows in flags.batch_sizes:
-                inputs = _inputs(model, size, rows)
-                suts = [load_module(sut, model.family).load(_workload(sut, model, size, path, rows)) for sut in (_KERAS, native)]
-                times = _in_turns(suts, inputs, flags.seconds)
-                blocks = [np.median(part, axis=1) for part in np.array_split(times, _BLOCKS, axis=1)]
-                keras, bare = (list(column) for column in np.transpose(blocks))
-                ratio = statistics.compare(keras, bare, higher_is_better=False, paired=True)
-                ms = np.median(times, axis=1)
-                shown = f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
-                _say(
-                    f"| {name} {flags.size}, {rows} | {ms[0]:.3g} ms | {ms[1]:.3g} ms | {1e3 * (ms[0] - ms[1]):,.0f} µs a call | {shown} |"
-                )
+                with pair(keras, model, size, rows, flags.cache) as peers:
+                    times = in_turns(peers, flags.seconds)
+                _say(_row(keras, model, size, rows, times))
 
 
-def _workload(sut: str, model: Model, size: Size, path: Path, rows: int) -> Workload:
+@contextmanager
+def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterator[list[Peer]]:
+    """The SUT of Keras and the one without it, loaded and warm, with one batch of random inputs."""
+    bare = SUTS[keras].without_keras
+    assert bare
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
+        folder = Path(name)
+        path = checkpoint.ensure(model, size, folder).path
+        np.savez(folder / "inputs.npz", allow_pickle=False, **_inputs(model, size, rows))
+        peers = []
+        for sut in (keras, bare):
+            spec = SUTS[sut]
+            environment = environments.ensure(cache, spec.environment, "cpu", rules.CURRENT, environments.say_on_stderr)
+            peers.append(Peer(_specification(sut, model, size, path, rows, folder), environment.python, spec.process_env, folder))
+            ends.callback(peers[-1].close)
+        yield peers
+
+
+def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
+    """Milliseconds of a call, the median of each turn, float64 [SUTs, turns]."""
+    turns, end = list[list[float]](), time.perf_counter() + seconds
+    while time.perf_counter() < end or len(turns) < _BLOCKS:
+        turns.append([peer.turn(_TURN_S) for peer in peers])
+    return np.array(turns).T
+
+
+def _row(keras: str, model: Model, size: Size, rows: int, times: np.ndarray) -> str:
+    blocks = [np.median(part, axis=1) for part in np.array_split(times, _BLOCKS, axis=1)]
+    ratio = statistics.compare(*(list(column) for column in np.transpose(blocks)), higher_is_better=False, paired=True)
+    ms = np.median(times, axis=1)
+    tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms) if _generates(model) else ""
+    shown = f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+    columns = (
+        f"{keras}: {model.name} {size.name}, {rows}",
+        *(f"{each:.3g} ms" for each in ms),
+        f"{1e3 * (ms[0] - ms[1]):,.0f}",
+        tokens,
+        shown,
+    )
+    return f"| {' | '.join(columns)} |"
+
+
+def _specification(sut: str, model: Model, size: Size, path: Path, rows: int, folder: Path) -> dict[str, Any]:
+    """What benchmarks.turns is told."""
     lengths = {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
-    return Workload(
+    workload = Workload(
         model=model.name,
         task=model.task,
         config={"model": dict(size.config), "classes": dict(model.classes), **lengths},
@@ -71,6 +113,8 @@ def _workload(sut: str, model: Model, size: Size, path: Path, rows: int) -> Work
         backend=SUTS[sut].backend,
         execution=SUTS[sut].execution,
     )
+    inputs = str(folder / "inputs.npz")
+    return {"sut": sut, "family": model.family, "workload": {**asdict(workload), "checkpoint": str(path)}, "inputs": inputs}
 
 
 def _generates(model: Model) -> bool:
@@ -83,18 +127,6 @@ def _inputs(model: Model, size: Size, rows: int) -> Batch:
     if not _generates(model):
         return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
     return {"input_ids": ids, **{name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()}}
-
-
-def _in_turns(suts: list[Any], inputs: Batch, seconds: float) -> np.ndarray:
-    """Milliseconds of each call, float64 [SUTs, calls]; the first five of each are left out."""
-    batches, times, end = [sut.prepare(inputs) for sut in suts], list[list[float]](), time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times) < 5 + _BLOCKS:
-        times.append([])
-        for sut, batch in zip(suts, batches, strict=True):
-            start = time.perf_counter()
-            sut.to_host(sut.predict(batch))
-            times[-1].append(1e3 * (time.perf_counter() - start))
-    return np.array(times[5:]).T
 
 
 def _say(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
+TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16")
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")

@@ -276,7 +276,8 @@ def _data(flags: Any, reporter: terminal.Terminal) -> dict[str, Path]:
     for name in flags.model.split(",") if flags.model else ():
         model = models.load(known_name(name.strip(), model_names(), "--model"))
         size = model.sizes[known_name(flags.size, model.sizes, "--size")]
-        folders = [checkpoint.ensure(model, size, flags.cache, reporter.say).path]
+        each = [models.load(model.name, task) for task in model.tasks]
+        folders = [checkpoint.ensure(m, m.sizes[size.name], flags.cache, reporter.say).path for m in each]
         references = [p.parent for p in flags.cache.glob(f"references/{model.name}-{size.name}-*/reference.npz")]
         if not references:
             reporter.say(f"{model.name} {size.name}: there is no reference below {flags.cache}: the other machine makes its own")

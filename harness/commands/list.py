@@ -43,21 +43,22 @@ def main(arguments: list[str]) -> int:
 
 
 def matrix(folder: Path) -> list[dict[str, str]]:
-    """One row for each SUT that reads weights, and each model: `sut`, `model`, `task`, `status`, `reason`.
+    """One row for each SUT that reads weights, and each task of each model: `sut`, `model`, `task`, `status`, `reason`.
 
     What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
     otherwise that of the latest run.
     """
     from harness.comparison import tables  # imports numpy, and the other listings answer at once
 
-    runs: dict[tuple[str, str], Result] = {}
+    runs: dict[tuple[str, str, str], Result] = {}
     answering = (run for run in tables.find(folder)[0] if run.cell.task != FIT)
     for run in sorted(answering, key=lambda run: (run.status is Status.OK, run.started)):
-        runs[run.cell.sut, run.cell.model] = run
+        runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []
-    for sut, model in product((name for name, spec in SUTS.items() if spec.reads_weights), map(models.load, models.names())):
+    works = [models.load(name, task) for name in models.names() for task in models.load(name).tasks]
+    for sut, model in product((name for name, spec in SUTS.items() if spec.reads_weights), works):
         known = {"model": model.name, "family": model.family, "task": model.task, "precision": "float32", "device": HOST}
-        latest, reason = runs.get((sut, model.name)), unsupported(sut, **known)
+        latest, reason = runs.get((sut, model.name, model.task)), unsupported(sut, **known)
         if reason:
             status = Status.UNSUPPORTED.value
         else:
@@ -74,7 +75,7 @@ def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
     reasons: dict[tuple[str, str, str], list[str]] = {}
     for row in rows:
         if row["reason"]:
-            reasons.setdefault((row["model"], row["status"], row["reason"]), []).append(row["sut"])
+            reasons.setdefault((f"{row['model']} {row['task']}", row["status"], row["reason"]), []).append(row["sut"])
     if reasons:
         lines = ([model, ", ".join(where), f"{status}: {reason}"] for (model, status, reason), where in reasons.items())
         terminal.table("Why not", ("model", "SUT", "reason"), lines)
@@ -102,6 +103,7 @@ def gather(cache: Path, round_: str) -> dict[str, Any]:
                 "name": m.name,
                 "family": m.family,
                 "task": m.task,
+                "tasks": list(m.tasks),
                 "benchmark": dict(m.benchmark),
                 "sizes": [
                     {
@@ -136,7 +138,7 @@ def show(catalogue: dict[str, Any]) -> None:
         (
             [
                 m["name"],
-                m["task"],
+                ", ".join(m["tasks"]),
                 s["name"],
                 _millions(s["parameters"]),
                 s["precision"],

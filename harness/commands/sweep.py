@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from harness.sweep.schedule import RepeatPlan
 
 _EPILOG = """\
---sut, --model, --scenario, --size, --precision, --batch-size and --seq-len take lists: A,B. `all` stands for every SUT (but the mock),
-every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags beside a recipe
-replace what the recipe says of them."""
+--sut, --model, --task, --scenario, --size, --precision, --batch-size and --seq-len take lists: A,B. `all` stands for every SUT (but the
+mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags beside a
+recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 
 

@@ -42,9 +42,9 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
     (`answer.tolerance`), which alone holds where nothing of the model was measured.
     """
     loosest = model.tolerance[precision]
-    same = _rows(model.name, precision, size.name, device)
+    same = _rows(model, precision, size.name, device)
     like, share = (precision, 1.0) if same else _LIKE.get(precision, (precision, 1.0))
-    rows = same or _rows(model.name, like, _LARGEST_SIZE, _DEVICE)
+    rows = same or _rows(model, like, _LARGEST_SIZE, _DEVICE)
     if not rows:
         return dict(loosest)
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
@@ -65,16 +65,17 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
 def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
     """The limits of the losses of a training, by name, made in the same way."""
     loosest = dict(model.fit["tolerance"][precision])
-    same = _rows(model.name, precision, size.name, device, kind="trained")
-    rows = same or _rows(model.name, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
+    same = _rows(model, precision, size.name, device, kind="trained")
+    rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
     measured = {name: factor * max((row[name] for row in rows), default=0.0) for name in loosest}
     # Where all honest SUTs agree to the last digit, another machine need not.
     return {name: min(bound, float(f"{measured[name]:.3g}")) if measured[name] else bound for name, bound in loosest.items()}
 
 
-def _rows(*place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
-    return [row for row in measurements(kind) if tuple(row[key] for key in ("model", "precision", "size", "device")) == place]
+def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
+    keys, wanted = ("model", "task", "precision", "size", "device"), (model.name, model.second_task, *place)
+    return [row for row in measurements(kind) if tuple(map(row.get, keys)) == wanted]
 
 
 def _depth(model: Model, size: Size) -> float:

@@ -113,13 +113,23 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     reader.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(words, behavior="removed", invert=True), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
-    begin, end = (reader.get_vocab()[mark] for mark in (_CLIP_BEGIN, _CLIP_END))
+    begin, end = (reader.get_vocab().get(mark) for mark in (_CLIP_BEGIN, _CLIP_END))
+    if begin is None or end is None:
+        return Tokenizer(file.name, _vocabulary(reader), (), lambda text: _refuse(file), lambda ids: str(reader.decode(list(ids))))
     return Tokenizer(
         file.name,
         _vocabulary(reader),
         (begin, end),
         lambda text: [begin, *reader.encode(text).ids, end],
         lambda ids: str(reader.decode([i for i in ids if i not in (begin, end)])),
+    )
+
+
+def _refuse(file: Path) -> list[int]:
+    """Words are cut by other rules in each model that has these two files. Without prompts nothing is cut."""
+    raise UsageError(
+        f"--dataset: {file.parent} holds vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one with "
+        f'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
     )
 
 

@@ -29,7 +29,8 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
         raise UsageError(
             f"--weights {path}: config.json has a quantization_config, and quantised weights are not served: give the whole ones"
         )
-    config = {**model.user_weights.defaults, **_rope(path, model, config)}
+    config = {**model.user_weights.defaults, **_rope(path, model, config), **model.user_weights.always}
+    config |= {name: config[other] for name, other in model.also_called.items() if other in config}
     _derive(config, model)
     _check_dimensions(path, model, config)
     for key, accepted in model.user_weights.only.items():
@@ -42,6 +43,7 @@ def read(path: Path, model: Model) -> tuple[dict[str, Any], list[str]]:
     config["dtype"] = str(config.get("dtype") or config.get("torch_dtype") or "").removeprefix("torch.") or None
     notes = ["config.json asks for code of its own (auto_map), which is not run"] if "auto_map" in config else []
     kept = {k: v for k, v in config.items() if k not in _DROPPED}
+    kept |= {other: kept[name] for name, other in model.also_called.items()}
     return {**kept, "architectures": [model.native_class]}, notes
 
 
@@ -61,11 +63,12 @@ def _load(path: Path) -> dict[str, Any]:
 def _check_kind(path: Path, model: Model, config: Mapping[str, Any]) -> None:
     kind, expected_kind = config.get("model_type"), model.config["model_type"]
     if kind != expected_kind:
-        other = next((n for n in models.names() if models.load(n).config["model_type"] == kind), None)
+        names = sorted(models.names(), key=lambda name: name != kind)  # a model that is called as its type before those like it
+        other = next((name for name in names if models.load(name).config["model_type"] == kind), None)
         advice = f"--model {other}" if other else f"no SUT here has {kind}; give a folder of {', '.join(models.names())}"
         raise UsageError(f"--weights {path}: config.json says model_type {kind}, and --model {model.name} is {expected_kind}: {advice}")
     named, needed = config.get("architectures"), model.native_class
-    if named and needed not in named:
+    if named and needed not in named and not model.user_weights.any_head:
         raise UsageError(
             f"--weights {path}: holds {', '.join(map(str, named))}, and {model.name} here is {needed}: a head it lacks must be trained "
             f"first; {needed}.from_pretrained(DIR).save_pretrained(NEW) makes one of random weights, good for speed only"
@@ -100,7 +103,8 @@ def _derive(config: dict[str, Any], model: Model) -> None:
 
 
 def _check_dimensions(path: Path, model: Model, config: Mapping[str, Any]) -> None:
-    for key in sorted(model.dimensions | {"num_attention_heads", "max_position_embeddings"}):
+    needed = model.dimensions | {"num_attention_heads", "max_position_embeddings"}
+    for key in sorted(needed & model.sizes["full"].config.keys()):
         if not _whole(config.get(key)):
             value = json.dumps(config[key]) if key in config else "no"
             raise UsageError(f"--weights {path}: config.json has {value} {key}, and {model.name} needs a whole number from 1 on")

@@ -18,7 +18,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.inputs import families, tokenizer, user_config
 from harness.inputs.models import Model, Size
-from harness.inputs.models.drawn import Parts
+from harness.inputs.models.drawn import Parts, Tensor
 from harness.inputs.tokenizer import Tokenizer
 
 INDEX, SINGLE = "model.safetensors.index.json", "model.safetensors"
@@ -75,7 +75,8 @@ def look(path: Path, model: Model) -> Folder:
     if config is None:
         assert family.weights_config
         config = family.weights_config(path, {name: shape for name, (shape, _) in tensors.items()})
-    stored, extra = _compare(path, model, config, tensors)
+    expected = _expected(model, config, tensors)
+    stored, extra = _compare(path, model, expected, tensors)
     notes = [*notes, *extra]
     user_tokenizer = tokenizer.of_folder(path / "tokenizer" if model.parts else path, model.user_weights.adds)
     if user_tokenizer and user_tokenizer.vocabulary > config["vocab_size"]:
@@ -91,7 +92,7 @@ def look(path: Path, model: Model) -> Folder:
     config["dtype"] = precision
     return Folder(
         path=path,
-        size=_size(path, model, config, precision, make_inputs(path, model, config, user_tokenizer)),
+        size=_size(path, model, config, precision, expected, make_inputs(path, model, config, user_tokenizer)),
         files=files,
         index=index,
         tokenizer=user_tokenizer,
@@ -197,17 +198,24 @@ def _tensors(path: Path, files: Iterable[str], index: bool) -> dict[str, tuple[t
     return tensors
 
 
+def _expected(model: Model, config: Mapping[str, Any], names: Iterable[str]) -> tuple[Tensor, ...]:
+    """The tensors a folder must hold, and those it may leave out and holds."""
+    there = {_today(name, model) for name in names}
+    return tuple(t for t in model.tensors(config) if t.name in there or not t.name.endswith(model.user_weights.optional))
+
+
 def _compare(
-    path: Path, model: Model, config: Mapping[str, Any], tensors: Mapping[str, tuple[tuple[int, ...], str]]
+    path: Path, model: Model, expected: Iterable[Tensor], tensors: Mapping[str, tuple[tuple[int, ...], str]]
 ) -> tuple[set[str], list[str]]:
     """→ (dtypes of the parameters, notes). Raises UsageError with the first names that are missing, too many or of another shape."""
     today = {_today(name, model): (name, *header) for name, header in tensors.items()}
-    shapes = {t.name: t.shape for t in model.tensors(config)}
+    shapes = {t.name: t.shape for t in expected}
     if missing := [n for n in shapes if n not in today]:
         raise UsageError(f"--weights {path}: lacks {_named(missing)}, of the {len(shapes)} tensors that {model.name} has: {_advice(model)}")
     ignored = {n for n in today if n not in shapes and n.endswith(model.user_weights.ignored)}
     tied = {n for n in today if n in model.user_weights.tied and n not in shapes}
-    if extra := sorted(set(today) - set(shapes) - ignored - tied):
+    head = {n for n, (name, *_) in today.items() if n not in shapes and n not in ignored and _of_head(name, tensors, model)}
+    if extra := sorted(set(today) - set(shapes) - ignored - tied - head):
         raise UsageError(f"--weights {path}: holds {_named(extra)}, which {model.name} has not: {_advice(model)}")
     if wrong := [n for n, shape in shapes.items() if today[n][1] != shape]:
         first = wrong[0]
@@ -221,8 +229,9 @@ def _compare(
             "give the folder it was made from"
         )
     for name in tied:
-        _check_equal(path, name, model.user_weights.tied[name])
+        _check_equal(path, today[name][0], today[model.user_weights.tied[name]][0])
     notes = [f"tensors that hold no parameter, not read: {_named(sorted(ignored))}"] if ignored else []
+    notes += [f"tensors of a head, which {model.name} here has not, not read: {_named(sorted(today[n][0] for n in head))}"] if head else []
     notes += [f"{name} equals {model.user_weights.tied[name]}, with which it is tied: not read" for name in sorted(tied)]
     return {today[n][2] for n in shapes}, notes
 
@@ -233,7 +242,7 @@ def check_finite(folder: Folder, model: Model) -> None:
 
     from sut.weights_files import rows
 
-    parameters = {tensor.name for tensor in model.tensors(folder.size.config)}
+    parameters = {tensor.name for tensor in folder.size.tensors}
     for name in _tensors(folder.path, folder.files, folder.index):
         if _today(name, model) not in parameters:
             continue
@@ -247,7 +256,17 @@ def check_finite(folder: Folder, model: Model) -> None:
                 )
 
 
+def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
+    """Whether a tensor is of a head that is not read: where some names have the body's prefix, those without it are."""
+    rules = model.user_weights
+    return rules.any_head and not name.startswith(rules.prefix) and any(each.startswith(rules.prefix) for each in names)
+
+
 def _today(name: str, model: Model) -> str:
+    """The name that the model's table has for a tensor of the user's."""
+    if prefix := model.user_weights.prefix:
+        name = name.removeprefix(prefix)
+        name = prefix + name if model.weights[0].name.startswith(prefix) else name
     for old, new in model.user_weights.renamed.items():
         if name.endswith(old):
             return name.removesuffix(old) + new
@@ -275,7 +294,7 @@ def _precision(config: Mapping[str, Any], stored: set[str]) -> str:
     return "bfloat16" if dtype == "bfloat16" else "float32"
 
 
-def _size(path: Path, model: Model, config: dict[str, Any], precision: str, inputs: Mapping[str, Any]) -> Size:
+def _size(path: Path, model: Model, config: dict[str, Any], precision: str, tensors: tuple[Tensor, ...], inputs: Mapping[str, Any]) -> Size:
     """Batch sizes are those of the model's full size."""
     return replace(
         model.sizes["full"],
@@ -283,7 +302,7 @@ def _size(path: Path, model: Model, config: dict[str, Any], precision: str, inpu
         summary=f"{path.name}: {config['num_hidden_layers']} layers of {config['hidden_size']}, {_extent(config)}",
         precision=precision,
         config=config,
-        tensors=model.tensors(config),
+        tensors=tensors,
         inputs=inputs,
     )
 

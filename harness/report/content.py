@@ -43,6 +43,7 @@ class Overhead:
     Attributes:
         ratio: the speed of Keras over that of the other.
         keras_ms, bare_ms: milliseconds of a batch, medians of the repeats; None where a result does not tell them.
+        keras_token_ms, bare_token_ms: milliseconds in which each answer of a batch gets a token, on average; None of a model that predicts.
         cost: whether both run on the same framework, so that they differ by Keras alone.
     """
 
@@ -52,6 +53,8 @@ class Overhead:
     ratio: statistics.Ratio
     keras_ms: float | None
     bare_ms: float | None
+    keras_token_ms: float | None
+    bare_token_ms: float | None
     cost: bool
 
 
@@ -175,6 +178,8 @@ class Content:
                 ratio=tables.ratio(g, bare),
                 keras_ms=tables.row(g)["ms_per_step"],
                 bare_ms=tables.row(bare)["ms_per_step"],
+                keras_token_ms=_token_ms(g),
+                bare_token_ms=_token_ms(bare),
                 cost=bare.cell.sut == SUTS[g.cell.sut].without_keras,
             )
             for c in self.contests
@@ -200,6 +205,11 @@ class Content:
             more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
             sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
         return sentences
+
+
+def _token_ms(group: Group) -> float | None:
+    rate = tables.row(group)["tokens_per_second"]
+    return 1e3 * group.cell.batch_size / rate if rate else None
 
 
 def gather(root: Path, source: str) -> Content:

@@ -104,6 +104,26 @@ def gains(rows: Sequence[Gain], name: str, title: str) -> str:
         return _svg(figure, name, title)
 
 
+def stacks(rows: Mapping[str, Mapping[str, float]], name: str, x: str, title: str) -> str:
+    """A bar a row, made of the same parts in the same order, the first row on top. `rows`: row → part → its length."""
+    parts = list(next(iter(rows.values())))
+    with rc_context(_STYLE):
+        figure, axes = _canvas(0.1 + 0.45 * len(rows), left=0.2, below=0.5 + _legend_height(parts))
+        for n, values in enumerate(list(rows.values())[::-1]):
+            starts = np.cumsum([0.0, *values.values()])
+            for part, start, each in zip(parts, starts[:-1], _PALETTE, strict=False):
+                axes.barh(n, values[part], 0.6, left=start, color=each, label=None if n else part)
+            axes.annotate(f"{starts[-1]:,.0f}", (starts[-1], n), (4, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(rows)), list(rows)[::-1])
+        axes.tick_params(axis="y", length=0, labelcolor=_INK)
+        axes.set_xlim(0, 1.12 * max(sum(values.values()) for values in rows.values()))
+        axes.set_xlabel(x)
+        axes.xaxis.grid(True)
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+        _legend(figure)
+        return _svg(figure, name, title)
+
+
 def as_file(svg: str) -> str:
     """A figure as a file of its own, for a README or a slide: with a title and colours for light and dark surroundings."""
     light, dark = (";".join(f"--{name}:{value}" for name, value in theme.items()) for theme in (_LIGHT, _DARK))

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, SweepMark
+from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, TASKS, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -62,6 +62,11 @@ class Asked:
         lambda: " or ".join(f"{s.name} ({s.measures})" for s in SCENARIOS.values()), read=_one_of(lambda: SCENARIOS, "--scenario")
     )
     model: str = _flag(lambda: f"{', '.join(model_names())} (see list)", read=_one_of(model_names, "--model"))
+    task: str | None = _flag(
+        "predict or generate; default: the model's own, which is the only one of most (see list)",
+        read=_one_of(lambda: TASKS, "--task"),
+        default=None,
+    )
     mode: str = _flag(
         "quick (default): seconds; valid: the round's official settings, 10 minutes and more; submission: the same, to be packed",
         read=_one_of(lambda: MODES, "--mode"),
@@ -164,7 +169,7 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-LISTS = ("sut", "scenario", "model", "size", "precision", "batch_size", "seq_len")
+LISTS = ("sut", "scenario", "model", "task", "size", "precision", "batch_size", "seq_len")
 """The flags that may take several values in a sweep: each makes cells of its own."""
 
 

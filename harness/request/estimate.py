@@ -123,7 +123,7 @@ def _start(environment: str) -> tuple[float, int]:
 
 def _made_once(request: Request, weights: int, answers_s: float) -> Iterator[tuple[str, tuple[float, int]]]:
     yield from _environments(request)
-    if weights and not request.weights and not _any(request.asked.cache / "checkpoints", f"{request.benchmark}-*"):
+    if weights and not request.weights and not _any(request.asked.cache / "checkpoints", f"{request.model.name}-{request.size.name}-*"):
         yield f"weights of {request.benchmark}", (request.size.parameters / _PARAMETERS_A_SECOND, weights)
     if request.asked.dataset or request.weights or not _any(request.asked.cache / "references", f"{request.benchmark}-*/reference.npz"):
         start_s, _ = _start(spec_of(request.spec.reference).environment)

@@ -86,13 +86,13 @@ class Request:
 
     @property
     def task(self) -> str:
-        """What the SUT is asked to do with the model: `fit`, or the model's own task."""
+        """What the SUT is asked to do with the model: `fit`, or a task of the model's."""
         return registry.FIT if self.trains else self.model.task
 
     @property
     def benchmark(self) -> str:
         """Never a name LoadGen's embedded configuration has settings for."""
-        return f"{self.model.name}-{self.size.name}"
+        return "-".join(filter(None, (self.model.name, self.size.name, self.model.second_task)))
 
     @property
     def official(self) -> str:
@@ -104,7 +104,8 @@ class Request:
         """The cell in a few words."""
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
         given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
-        return " ".join((*parts, *(f"{number} {unit}" for unit, number in given.items() if number)))
+        more = (self.model.second_task, *(f"{number} {unit}" for unit, number in given.items() if number))
+        return " ".join((*parts, *filter(None, more)))
 
     def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
         """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
@@ -192,7 +193,7 @@ def _trains(asked: Asked) -> bool:
 
 def resolve(asked: Asked) -> Request:
     """Every default filled in. Raises UsageError where the flags ask for what cannot be."""
-    spec, model, reasons = SUTS[asked.sut], models.load(asked.model), list[str]()
+    spec, model, reasons = SUTS[asked.sut], _model(asked), list[str]()
     device = _device(asked, spec, reasons)
     if refusal := variables.refusal(spec, device, os.environ):
         raise UsageError(refusal)
@@ -220,6 +221,17 @@ def resolve(asked: Asked) -> Request:
         variables=set_by_user,
         reasons=(*reasons, *why),
     )
+
+
+def _model(asked: Asked) -> Model:
+    model = models.load(asked.model)
+    if asked.task is None:
+        return model
+    if _trains(asked):
+        raise UsageError(f"--task {asked.task}: is for scenarios that answer, and {asked.scenario} trains: leave it out")
+    if asked.task not in model.tasks:
+        raise UsageError(f"--task {asked.task}: {model.name} has {' and '.join(model.tasks)} alone: leave it out")
+    return models.load(asked.model, asked.task)
 
 
 def _device(asked: Asked, spec: SutSpec, reasons: list[str]) -> str:

@@ -13,7 +13,7 @@ from sut import padding
 from sut.contract import Batch, Evidence, Unsupported, Workload
 from sut.keras3 import exact, runtime
 
-_TIED = {"GemmaBackbone": True, "MistralBackbone": False}
+_TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
 
 
@@ -70,7 +70,7 @@ def check(backbone: type, config: Mapping[str, Any]) -> None:
     name, takes = backbone.__name__, inspect.signature(backbone).parameters
     if config["tie_word_embeddings"] != _TIED.get(name, config["tie_word_embeddings"]):
         raise Unsupported(f"KerasHub's {name} ties its head to its embedding {'always' if _TIED[name] else 'never'}: take native-torch")
-    if "head_dim" not in takes and config["head_dim"] * config["num_attention_heads"] != config["hidden_size"]:
+    if "head_dim" not in takes and config.get("head_dim", 0) * config["num_attention_heads"] not in (0, config["hidden_size"]):
         raise Unsupported(f"KerasHub's {name} has heads of hidden_size / num_attention_heads alone: take native-torch")
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
         raise Unsupported(f"KerasHub's {name} scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
@@ -81,6 +81,6 @@ def load(workload: Workload) -> KerasCausalLM:
     config = workload.config["model"]
     check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
     model = runtime.load_model(workload)
-    exact.epsilon(model, config["rms_norm_eps"])
+    exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
     return KerasCausalLM(model, workload)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
 from keras_hub.src.utils.transformers.safetensor_utils import SafetensorLoader
+
+from sut import weights_files
 
 
 class _Whole(np.ndarray):
@@ -21,13 +24,20 @@ class _Whole(np.ndarray):
 @contextmanager
 def tensors() -> Iterator[None]:
     """Within it, a weight reaches its variable as it is stored: KerasHub 0.32's Mistral converter calls `.astype(np.float16)` on each, on
-    every backend, which moves logits by 2e-3 to 6e-3 of their deviation where the weights are no float16 numbers."""
-    own = SafetensorLoader.get_tensor
+    every backend, which moves logits by 2e-3 to 6e-3 of their deviation where the weights are no float16 numbers. And names are found
+    without the prefix that a model with a head gives them: the converters of DistilBERT and RoBERTa know no other."""
+    own, own_key = SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key
+
+    def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
+        body = key.partition(".")[2]
+        return body if body in names.keys() and key not in names.keys() else str(own_key(self, key, names))  # noqa: SIM118  not a dict
+
     SafetensorLoader.get_tensor = lambda self, key: own(self, key).view(_Whole)
+    SafetensorLoader.get_prefixed_key = prefixed
     try:
         yield
     finally:
-        SafetensorLoader.get_tensor = own
+        SafetensorLoader.get_tensor, SafetensorLoader.get_prefixed_key = own, own_key
 
 
 def gelu(model: Any) -> None:
@@ -38,6 +48,14 @@ def gelu(model: Any) -> None:
 
 def epsilon(model: Any, value: float) -> None:
     """The epsilon of config.json in every norm: KerasHub 0.32's Llama converter leaves it at 1e-6 (logits move by 0.2 for 1e-5)."""
-    for layer in model.backbone._flatten_layers():
+    for layer in getattr(model, "backbone", model)._flatten_layers():
         if hasattr(layer, "epsilon"):
             layer.epsilon = value
+
+
+def token_types(backbone: Any, checkpoint: Path) -> None:
+    """RoBERTa's one kind of token, which is added to each position: KerasHub has no such tensor, and a checkpoint's need not be zeros."""
+    name = next((n for n in weights_files.names(checkpoint) if n.endswith("embeddings.token_type_embeddings.weight")), None)
+    if name and hasattr(backbone, "embeddings"):
+        positions = backbone.embeddings.position_embedding.position_embeddings
+        positions.assign_add(keras.ops.cast(weights_files.tensor(checkpoint, name)[0], positions.dtype))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from sut.contract import Batch, Workload
-from sut.keras3 import runtime
+from sut.keras3 import exact, runtime
 from sut.keras_predictor import KerasPredictor
 
 
 def prepare(inputs: Batch) -> Batch:
-    """The inputs under KerasHub's names; nothing is padding."""
-    return {"token_ids": inputs["input_ids"], "padding_mask": np.ones_like(inputs["input_ids"])}
+    """The inputs under KerasHub's names. Where they have no mask, nothing is padding."""
+    ids = inputs["input_ids"]
+    return {"token_ids": ids, "padding_mask": inputs.get("attention_mask", np.ones_like(ids))}
 
 
 def to_host(outputs: np.ndarray) -> Batch:
@@ -21,4 +22,8 @@ def to_host(outputs: np.ndarray) -> Batch:
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
-    return KerasPredictor(runtime.load_model(workload), workload, runtime, prepare=prepare, to_host=to_host)
+    model, config = runtime.load_model(workload), workload.config["model"]
+    if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
+        exact.epsilon(model, epsilon)
+    exact.token_types(model, workload.checkpoint)
+    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)

@@ -23,12 +23,13 @@ class TorchHiddenStates:
 
     def prepare(self, inputs: Batch) -> Batch:
         """int64, which torch's embedding takes without another copy."""
-        return {"input_ids": inputs["input_ids"].astype(np.int64)}
+        return {name: values.astype(np.int64) for name, values in inputs.items()}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
         """→ every seventh channel of the last hidden states, float32 [batch, length, channels / 7], on their way to the host."""
         with torch.no_grad():
-            hidden = self.model(input_ids=execution.to_device(batch["input_ids"], self.workload.device)).last_hidden_state
+            tensors = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
+            hidden = self.model(**tensors).last_hidden_state
         return execution.OnItsWay(hidden[..., ::7].float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:

@@ -82,6 +82,9 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
             ["--sut", "native-torch-eager", "--scenario", "Offline", "--model", "xlm", "--precision", "bfloat16"],
             "xlm is judged in float32 or tf32 alone",
         ),
+        ([*MOCK, "--task", "generate"], "--task generate: bert has predict alone"),
+        ([*MOCK, "--task", "fit"], "--task fit: unknown; there are predict, generate"),
+        (["--sut", "mock", "--scenario", "Fit", "--model", "bert", "--task", "predict"], "is for scenarios that answer, and Fit trains"),
         (["sweep", "keras3-publishd"], "did you mean keras3-published?"),
         (["aduit", "runs"], "there is no command 'aduit' (did you mean audit?)"),
         (["audit", "nowhere"], "there is no such directory"),
@@ -281,14 +284,17 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
     write(tmp_path, cell(sut="keras3-jax"), [None, 5.0], status=Status.OK, reason="")
     write(tmp_path, cell(**jax), [None], reason="the kernel killed the worker")
     rows = json.loads(run_sh("list", "--matrix", tmp_path, "--json").stdout)["matrix"]
-    told = {(row["sut"], row["model"]): (row["status"], row["reason"]) for row in rows}
-    assert told["keras3-jax", "bert"] == ("ok", "")
-    assert told["keras3-jax", "mistral"] == ("oom", "the kernel killed the worker")
-    assert told["keras3-torch", "bert"] == ("not run", f"no finished run below {tmp_path}")
-    assert told["keras2-tensorflow", "gemma"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
-    assert len(told) == len(rows) == len(models.names()) * sum(spec.reads_weights for spec in SUTS.values())
+    told = {(row["sut"], row["model"], row["task"]): (row["status"], row["reason"]) for row in rows}
+    assert told["keras3-jax", "bert", "predict"] == ("ok", "")
+    assert told["keras3-jax", "mistral", "generate"] == ("oom", "the kernel killed the worker")
+    assert told["keras3-torch", "bert", "predict"] == ("not run", f"no finished run below {tmp_path}")
+    assert told["keras2-tensorflow", "gemma", "generate"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
+    assert told["native-torch-script", "gpt2", "generate"][0] == "unsupported"
+    assert told["native-torch-script", "gpt2", "predict"][0] == "not run"
+    works = sum(len(models.load(name).tasks) for name in models.names())
+    assert len(told) == len(rows) == works * sum(spec.reads_weights for spec in SUTS.values())
     shown = run_sh("list", "--matrix", tmp_path).stdout
-    assert f"oom: {told['keras3-jax', 'mistral'][1]}" in shown
+    assert f"oom: {told['keras3-jax', 'mistral', 'generate'][1]}" in shown
 
 
 def test_list_and_help_import_no_framework_nor_numpy(monkeypatch):

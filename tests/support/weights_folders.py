@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 from harness.inputs import checkpoint, models
 from tests.support.tokens import clip
 
-MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama")}
+MODELS = {name: models.load(name) for name in ("bert", "gemma", "mistral", "llama", *models.in_group("hf-2019"))}
 DROP = object()
 INDEX = "model.safetensors.index.json"
 VAE = "vae/diffusion_pytorch_model.safetensors"

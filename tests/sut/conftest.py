@@ -22,7 +22,11 @@ NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensor
 FEW = ("native-torch-eager", "keras3-jax", "keras3-torch")  # Gemma's and Llama's: KerasHub's files of them are the same on every backend
 KERAS2 = ("keras2-tensorflow", "keras2-tensorflow-graph")
 COMPILED = "native-torch-compile"
-EAGER_OR_XLA = [*((sut, "mistral") for sut in NAMES), *((sut, "gemma") for sut in FEW), *((sut, "llama") for sut in FEW[:2])]
+EAGER_OR_XLA = [
+    *((sut, "mistral") for sut in NAMES),
+    *((sut, "gemma") for sut in FEW),
+    *((sut, model) for model in ("llama", "gpt2") for sut in FEW[:2]),
+]
 PAIRS = [*((sut, "bert") for sut in (*NAMES, *KERAS2)), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
 IN_BFLOAT16 = [pair for pair in PAIRS if pair != (COMPILED, "mistral")]  # see tests/sut/probe.py
 ROWS, LOGITS_ROWS = 8, 4
@@ -72,10 +76,32 @@ def probed(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
         if (sut, name) not in known:
             if sut != REFERENCE:
                 probe(REFERENCE, name)
-            known[sut, name] = _run(sut, models.load(name), root, interpreter(SUTS[sut].environment))
+            model = models.load(name, "generate" if name == "gpt2" else None)
+            known[sut, name] = _run(sut, model, root, interpreter(SUTS[sut].environment))
         return known[sut, name]
 
     return probe
+
+
+def python(interpreter: Path, module: str, argument: Path, **variables: str) -> None:
+    done = subprocess.run(
+        [str(interpreter), "-m", module, str(argument)],
+        cwd=environments.ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables, "PYTHONPATH": str(environments.ROOT), "OMP_WAIT_POLICY": "PASSIVE"},
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.fixture(scope="session")
+def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, and models of 2019 in shards."""
+    root = tmp_path_factory.mktemp("saved")
+    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
+    return root
 
 
 def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:

@@ -1,7 +1,7 @@
 """Runs in a SUT's environment: the answers of models without a head, whole and with one thing broken at a time, one .npz for each case.
 
 `python -m tests.sut.hidden_states_cases SPEC.json`: "cells" holds a specification of benchmarks.answers for each model, "references" those
-of the reference, "folder" says where the answers go. It writes seen.json too.
+of the reference, "whole" those of models that are not broken, "folder" says where the answers go. It writes seen.json too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OUTPUTS = re.compile(
 def main(specification: Path) -> None:
     told = json.loads(specification.read_text())
     folder, name = Path(told["folder"]), told["cells"][0]["sut"]
-    for spec in told["references"]:
+    for spec in (*told["references"], *told["whole"]):
         answers.write(spec)
     seen = {spec["workload"]["model"]: broken_one_by_one(spec, folder) for spec in told["cells"]}
     if name == "native-torch-script":

@@ -140,7 +140,10 @@ def uneven(sut: Inference, workload: Workload) -> Arrays:
     return {k: np.where(own, v, -1) for k, v in found.items()}
 
 
-LAYER_ENDS = ("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense")
+LAYER_ENDS = (
+    *("layers.0.self_attn.o_proj", "layers.0.mlp.down_proj", "layer.0.attention.output.dense", "layer.0.output.dense"),
+    *("h.0.attn.c_proj", "h.0.mlp.c_proj"),
+)
 """Beginnings of the names of the tensors by which layer 0 adds to the residual."""
 
 
@@ -348,11 +351,11 @@ def keras_drop_cache(model: Any) -> None:
     for layer in model.backbone.transformer_layers:
         attention = getattr(layer, "_self_attention_layer", None) or layer.attention  # KerasHub's name for it, but for Gemma
 
-        def call(hidden_states: Any, own: Any = attention.call, **named: Any) -> Any:
-            cache = named.get("cache")
+        def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
+            cache, hidden_states = named.get("cache"), given[0] if given else named["query"]
             if cache is not None and hidden_states.shape[1] == 1:
                 named["attention_mask"] = (ops.arange(cache.shape[2]) == named["cache_update_index"])[None, None]
-            return own(hidden_states, **named)
+            return own(*given, **named)
 
         attention.call = call
 

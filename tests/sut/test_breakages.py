@@ -75,7 +75,7 @@ def test_native_jax_ends_each_answer_at_its_end_token_and_stops_when_all_have_en
     assert not answers["tokens"][:, 11:].any()
 
 
-@pytest.mark.parametrize("model", ["mistral", "gemma", "llama"])
+@pytest.mark.parametrize("model", ["mistral", "gemma", "llama", "gpt2"])
 def test_generation_does_not_repeat_itself(probed, model):
     tokens = probed("native-torch-eager", model).reference["tokens"]
     assert min(len(set(row)) for row in tokens.tolist()) > 20

@@ -14,7 +14,7 @@ from benchmarks.disagreement import MeasuredSize
 from compliance import rules
 from compliance.checks.evidence import findings
 from compliance.scoring.accuracy import Accuracy
-from harness.inputs import limits, models
+from harness.inputs import checkpoint, dataset, limits, models, user_weights
 from sut.registry import REFERENCE, SUTS
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
@@ -27,6 +27,13 @@ TESTED = {
     "keras3-jax": ["gpt2", "roberta"],
     "hf-tensorflow": ["distilbert", "xlnet"],
 }
+USERS = {
+    "native-torch-eager": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
+    "native-torch-script": ["gpt2", "roberta"],
+    "keras3-jax": ["distilbert", "gpt2", "roberta"],
+    "hf-tensorflow": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
+}
+"""SUT → models whose folders, as Transformers saves them, it reads in the tests."""
 PAIRS = [(sut, model) for sut, names in TESTED.items() for model in names]
 LARGE = [*hidden_states_cases.INPUTS, "a layer zeroed"]
 Scored = Callable[..., Accuracy]
@@ -43,8 +50,27 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredSize]:
     return made
 
 
+class UserFolder(MeasuredSize):
+    """A user's folder and prompts of uneven length."""
+
+    def __init__(self, model: models.Model, path: Path, prompts: Path, folder: Path):
+        found = user_weights.look(path, model)
+        self.model, self.size, self.device, self.folder, self.cache = model, found.size, "cpu", folder, CACHE
+        self.inputs = dataset.prepare(model, found.size, 0, prompts, CACHE)
+        self.checkpoint = checkpoint.of_folder(found, model, folder)
+
+
 @pytest.fixture(scope="session")
-def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize]) -> Callable[[str], Path]:
+def users(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, UserFolder]:
+    """Model → a folder that Transformers saved, of half of them with a head."""
+    folder = tmp_path_factory.mktemp("users")
+    (folder / "prompts.txt").write_text("a prompt\n\nanother one, which is longer\n\na third")
+    names = USERS["native-torch-eager"]
+    return {name: UserFolder(models.load(name), saved / name, folder / "prompts.txt", folder) for name in names}
+
+
+@pytest.fixture(scope="session")
+def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize], users: dict[str, UserFolder]) -> Callable[[str], Path]:
     """SUT → the folder with the answers of every model and case: one process for each SUT."""
     folder, done = next(iter(cells.values())).folder, set[str]()
 
@@ -55,7 +81,10 @@ def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize])
             done.add(sut)
             told = {
                 "cells": [cells[name].specification(sut, "float32") for name in TESTED[sut]],
-                "references": [cell.specification(REFERENCE, "float32") for cell in cells.values() if sut == "native-torch-eager"],
+                "references": [
+                    cell.specification(REFERENCE, "float32") for cell in (*cells.values(), *users.values()) if sut == "native-torch-eager"
+                ],
+                "whole": [users[name].specification(sut, "float32") for name in USERS[sut]],
                 "folder": str(folder),
             }
             run_module(interpreter(SUTS[sut].environment), "tests.sut.hidden_states_cases", sut, folder / "cases.json", told)
@@ -87,6 +116,15 @@ def complaints(sut: str, evidence: Any) -> list[str]:
 @pytest.mark.parametrize(("sut", "model"), PAIRS)
 def test_an_intact_sut_agrees_to_rounding(scored, sut, model):
     found = scored(sut, model, "intact")
+    assert found.passed
+    assert found.detail["hidden_error"] < 3e-5
+
+
+@pytest.mark.parametrize(("sut", "model"), [(sut, model) for sut, names in USERS.items() for model in names])
+def test_a_users_folder_and_padded_prompts_agree_to_rounding_on_every_sut(answered, users, sut, model):
+    answered(sut)
+    cell = users[model]
+    found = cell.score(cell.file(sut), limits.limits(cell.model, cell.size, "float32", "cpu"))
     assert found.passed
     assert found.detail["hidden_error"] < 3e-5
 

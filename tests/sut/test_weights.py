@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,14 +14,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from harness import cli
-from harness.execution import environments
 from harness.inputs import checkpoint, models, user_weights
 from sut import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module, tiny_workload
-from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
+from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs, python
 
 PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
 PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]  # tied, and its positions scaled
@@ -42,27 +39,6 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
 }
 """Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub itself)."""
-
-
-def python(interpreter: Path, module: str, argument: Path, **variables: str) -> None:
-    done = subprocess.run(
-        [str(interpreter), "-m", module, str(argument)],
-        cwd=environments.ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables, "PYTHONPATH": str(environments.ROOT), "OMP_WAIT_POLICY": "PASSIVE"},
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
-@pytest.fixture(scope="session")
-def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """gemma/ in one file; bert/, mistral/, llama/ and tied/, a Mistral without a head, in shards."""
-    root = tmp_path_factory.mktemp("saved")
-    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
-    return root
 
 
 @pytest.fixture(scope="session")

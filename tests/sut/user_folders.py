@@ -31,7 +31,16 @@ def main(directory: Path) -> None:
         t.LlamaConfig(**SIZES, num_key_value_heads=2, rms_norm_eps=1e-4, rope_parameters=rope, tie_word_embeddings=True)
     )
     tied = t.MistralForCausalLM(t.MistralConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=True))
-    for name, model in (("bert", bert), ("gemma", gemma), ("mistral", mistral), ("tied", tied), ("llama", llama)):
+    few = {"vocab_size": 300, "n_embd": 64, "n_layer": 2, "n_head": 4}
+    of_2019 = {
+        "distilbert": t.DistilBertModel(t.DistilBertConfig(vocab_size=300, dim=64, n_layers=2, n_heads=4, hidden_dim=128)),
+        "gpt2": t.GPT2LMHeadModel(t.GPT2Config(**few, n_positions=64, layer_norm_epsilon=1e-4)),
+        "roberta": t.RobertaForMaskedLM(t.RobertaConfig(**SIZES)),
+        "xlnet": t.XLNetLMHeadModel(t.XLNetConfig(vocab_size=300, d_model=64, n_layer=2, n_head=4, d_inner=128)),
+        "xlm": t.XLMWithLMHeadModel(t.XLMConfig(vocab_size=300, emb_dim=64, n_layers=2, n_heads=4)),
+        "ctrl": t.CTRLLMHeadModel(t.CTRLConfig(**few, n_positions=64, dff=128)),
+    }
+    for name, model in (*of_2019.items(), ("bert", bert), ("gemma", gemma), ("mistral", mistral), ("tied", tied), ("llama", llama)):
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 2:

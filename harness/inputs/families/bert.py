@@ -27,14 +27,6 @@ def _synthetic_labelled(size: Size, samples: int, stream: int) -> Arrays:
     return {**_synthetic(size, samples, stream), "label": rng.integers(size.config["num_labels"], size=samples, dtype=np.int32)}
 
 
-def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
-    prompts, unused = text.read(path)
-    arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
-    if any(prompt.max_new_tokens is not None for prompt in prompts):
-        unused = (*unused, f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no tokens")
-    return arrays, (first, *unused, *others)
-
-
 def _read_labelled(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
     prompts, unused = text.read(path, labels=True)
     classes = size.config["num_labels"]
@@ -47,12 +39,6 @@ def _read_labelled(model: Model, size: Size, path: Path, own: Tokenizer | None, 
             )
     arrays, (first, *others) = text.of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
     return {**arrays, "label": np.array([prompt.label for prompt in prompts], np.int32)}, (first, *unused, *others)
-
-
-def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
-    mask = arrays["attention_mask"]
-    ids = text.random_ids(size, mask.shape, stream)
-    return {"input_ids": np.concatenate([ids[:1], ids * mask]), "attention_mask": np.concatenate([np.ones_like(mask[:1]), mask])}, 1
 
 
 def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
@@ -69,10 +55,10 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
 
 _ANSWERS = Family(
     synthetic=_synthetic,
-    twin=_twin,
+    twin=text.twin_of_padded,
     least_flops=_least_flops,
     describe=text.describe_padded,
-    dataset=Dataset(count=text.count, read=_read),
+    dataset=Dataset(count=text.count, read=text.read_padded),
     with_sequence_length=text.with_sequence_length,
     weights_inputs=_weights_inputs,
 )

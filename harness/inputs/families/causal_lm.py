@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -90,12 +91,13 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
     if full["prompt_length"] + full["new_tokens"] > most:
         lengths = f"{full['prompt_length']} + {full['new_tokens']}"
         raise UsageError(f"--weights {path}: max_position_embeddings {most}: {model.name} takes {lengths} tokens here")
-    return {**full, "trained_tokens": min(full["trained_tokens"], most), "special_ids": text.special_ids(path, config, own)}
+    trained = {name: min(full[name], most) for name in ("trained_tokens",) if name in full}
+    return {**full, **trained, "special_ids": text.special_ids(path, config, own)}
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers and each token that goes through them, and for the head's and each new token."""
-    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and ".layers." in t.name)
+    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
     new = float(arrays["max_new_tokens"].mean())
     through = float(arrays["prompt_length"].mean()) + new - 1
     return 2.0 * (layers * through + size.config["vocab_size"] * size.config["hidden_size"] * new)

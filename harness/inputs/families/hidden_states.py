@@ -1,21 +1,46 @@
-"""The inputs of models without a head, which answer hidden states: `input_ids`, int32 [samples, length], without padding."""
+"""The inputs of models without a head, which answer hidden states: `input_ids`, int32 [samples, length], without padding.
+
+A user's prompts are padded to one length, and have an `attention_mask` of the same shape beside them.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from harness.errors import UsageError
-from harness.inputs.families import Arrays, Description, Family, text
+from harness.inputs.families import Arrays, Dataset, Description, Family, text
 from harness.inputs.models import Model, Size
+from harness.inputs.tokenizer import Tokenizer
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     return {"input_ids": text.random_ids(size, (samples, size.inputs["sequence_length"]), stream)}
 
 
+def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    """Without the padding id, by which Transformers' RoBERTa counts positions, and KerasHub's does not: the mask says what is padding. The
+    tokenizer of bytes begins a prompt with that id."""
+    arrays, notes = text.read_padded(model, size, path, own, seq_len)
+    ids, mask, padding = arrays["input_ids"], arrays["attention_mask"], size.config.get("pad_token_id") or 0
+    return {**arrays, "input_ids": np.where((mask == 1) & (ids != padding), ids, int(padding == 0)).astype(np.int32)}, notes
+
+
+def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    if "attention_mask" in arrays:
+        return text.twin_of_padded(arrays, size, stream)
+    return _synthetic(size, len(arrays["input_ids"]) + 1, stream), 1
+
+
 def _describe(arrays: Arrays) -> Description:
+    if "attention_mask" in arrays:
+        return text.describe_padded(arrays)
     length = arrays["input_ids"].shape[1]
     return Description(lengths={"shortest": length, "longest": length, "padded_to": length}, seq_len=length)
 
@@ -29,10 +54,30 @@ def _with_sequence_length(model: Model, size: Size, length: int) -> Size:
     return replace(size, inputs={**size.inputs, "sequence_length": length})
 
 
+def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
+    """The full size's length, at most what the folder has positions for; as many of these mean no token as in the full size."""
+    full, positions = model.sizes["full"], "max_position_embeddings"
+    inputs = {"sequence_length": full.inputs["sequence_length"], "special_ids": text.special_ids(path, config, own)}
+    if "longest" not in full.inputs:
+        return inputs
+    longest = config[positions] - full.config[positions] + full.inputs["longest"]
+    if longest < 1:
+        raise UsageError(f"--weights {path}: {positions} {config[positions]}: {model.name} has no position for a token")
+    return {**inputs, "longest": longest, "sequence_length": min(longest, inputs["sequence_length"])}
+
+
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers' plain matrices and each token."""
     layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
-    return 2.0 * layers * arrays["input_ids"].shape[1]
+    return 2.0 * layers * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
 
 
-FAMILY = Family(synthetic=_synthetic, describe=_describe, with_sequence_length=_with_sequence_length, least_flops=_least_flops)
+FAMILY = Family(
+    synthetic=_synthetic,
+    twin=_twin,
+    describe=_describe,
+    dataset=Dataset(count=text.count, read=_read),
+    with_sequence_length=_with_sequence_length,
+    weights_inputs=_weights_inputs,
+    least_flops=_least_flops,
+)

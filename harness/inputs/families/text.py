@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,7 +140,7 @@ def of_one_length(
     """
     reader = own or tokenizer.of_bytes(closing=closing)
     rows = encode(model, size, prompts, path, reader)
-    most = size.config["max_position_embeddings"]
+    most = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))  # none where positions are relative
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
             text = f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}: shorten it"
@@ -151,6 +152,22 @@ def of_one_length(
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {"input_ids": padded(rows, width, size), "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
     return arrays, notes(path, size, rows, reader, own, f", padded to {width}")
+
+
+def read_padded(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
+    """What `Dataset.read` asks for, of a model that predicts: prompts padded to one length. Raises UsageError for what does not fit."""
+    prompts, unused = read(path)
+    arrays, (first, *others) = of_one_length(model, size, prompts, path, own=own, seq_len=seq_len, closing=True)
+    if any(prompt.max_new_tokens is not None for prompt in prompts):
+        unused = (*unused, f"max_new_tokens of {path.name} is ignored: {model.name} predicts, and generates no tokens")
+    return arrays, (first, *unused, *others)
+
+
+def twin_of_padded(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    """What `Family.twin` asks for, of padded inputs: a row without padding goes before the others."""
+    mask = arrays["attention_mask"]
+    ids = random_ids(size, mask.shape, stream)
+    return {"input_ids": np.concatenate([ids[:1], ids * mask]), "attention_mask": np.concatenate([np.ones_like(mask[:1]), mask])}, 1
 
 
 def describe_padded(arrays: Arrays) -> Description:

@@ -78,6 +78,10 @@ class UserWeightsRules:
         defaults: what Transformers takes where config.json is silent.
         only: key of config.json → the values every SUT can compute with.
         renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
+        always: key of config.json → the value it has here, whatever the folder says.
+        any_head: whether a model with any head, or with none, will do. The tensors of its head are not read.
+        prefix: what the names of the body's tensors begin with in a model that has a head.
+        optional: ends of the names of tensors that no answer depends on, and that may be left out.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
         convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its name.
@@ -88,6 +92,10 @@ class UserWeightsRules:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     only: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    always: Mapping[str, Any] = field(default_factory=dict)
+    any_head: bool = False
+    prefix: str = ""
+    optional: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
     convert: str = "model.save_pretrained(NEW, safe_serialization=True)"
@@ -99,7 +107,7 @@ class UserWeightsRules:
 class Model:
     """Attributes:
     family: which SUT file serves it, and which module of harness.inputs.families makes its inputs.
-    task: `predict` or `generate`.
+    task: `predict` or `generate`; `tasks`: all that its file has, the one it has by default first.
     benchmark: round → the official benchmark it is mapped to.
     classes: framework → class name there.
     answer_keys: of `to_host`, in payload order.
@@ -109,6 +117,7 @@ class Model:
     weights: the table its checkpoint is made of; empty where it is drawn by `rules` from the native library's own names and shapes.
     parts: the parts of a model of several, each in a folder of its checkpoint; None: it is one.
     config: what stands in every size's config.json.
+    also_called: key of config.json → the library's own name of that number.
     fit: how it is trained: `optimizer`, the constants of AdamW; `tolerance`, precision → the loosest limits of its losses; `log`, the
         `benchmark` and `ruleset` of MLPerf Training whose keys its log has; and `lora`, `rank` and `alpha`, where only those factors are
         trained; `trained`, what the names of the tensors begin with that alone are trained. Empty where that is not known.
@@ -117,6 +126,7 @@ class Model:
     name: str
     family: str
     task: str
+    tasks: tuple[str, ...]
     benchmark: Mapping[str, str]
     classes: Mapping[str, str]
     answer_keys: tuple[str, ...]
@@ -128,8 +138,14 @@ class Model:
     rules: tuple[Rule, ...]
     parts: Parts | None
     config: Mapping[str, Any]
+    also_called: Mapping[str, str]
     user_weights: UserWeightsRules
     fit: Mapping[str, Any]
+
+    @property
+    def second_task(self) -> str | None:
+        """The task, where it is not the one the model has by default."""
+        return self.task if self.task != self.tasks[0] else None
 
     @property
     def native_class(self) -> str:
@@ -155,11 +171,18 @@ def names() -> list[str]:
     return sorted(path.stem for path in _HERE.glob("*.toml"))
 
 
-def load(name: str) -> Model:
-    """Raises KeyError for a name that is not in `names()`, and ValueError where its file contradicts itself."""
+def load(name: str, task: str | None = None) -> Model:
+    """The model as its file has it for this task; None: for the one it has by default.
+
+    Raises KeyError for a name that is not in `names()` and for a task the model has not, and ValueError where its file contradicts itself.
+    """
     if name not in names():
         raise KeyError(name)
     data = _document(name)
+    others = data.pop("tasks", {})
+    tasks = (data["task"], *others)
+    if task is not None and task != data["task"]:
+        data = _of_task(data, task, others[task])
     weights = tuple(Weight(**{**w, "shape": tuple(w["shape"])}) for w in data.get("weights", ()))
     rules = tuple(Rule(**rule) for rule in data.get("rules", ()))
     if bool(weights) is bool(rules):
@@ -179,6 +202,7 @@ def load(name: str) -> Model:
         name=name,
         family=data["family"],
         task=data["task"],
+        tasks=tasks,
         benchmark=data["benchmark"],
         classes=data["classes"],
         answer_keys=tuple(answer["keys"]),
@@ -190,9 +214,18 @@ def load(name: str) -> Model:
         rules=rules,
         parts=parts,
         config=data["config"],
+        also_called=data.get("also_called", {}),
         user_weights=_user_weights(data.get("user", {})),
         fit=data.get("fit", {}),
     )
+
+
+def _of_task(data: dict[str, Any], task: str, change: dict[str, Any]) -> dict[str, Any]:
+    """The file for another task. Answers, classes and inputs are said anew; a row of weights takes the place of that of its name."""
+    rows = {row["name"]: row for row in (*data.get("weights", ()), *change.get("weights", ()))}
+    kept = {key: value for key, value in data.items() if key not in ("answer", "classes")}
+    kept["size"] = {key: {name: value for name, value in size.items() if name != "inputs"} for key, size in data["size"].items()}
+    return {**_merged(kept, change), "task": task, "weights": list(rows.values())}
 
 
 def in_group(group: str) -> list[str]:
@@ -225,7 +258,7 @@ def _merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
 
 def _user_weights(data: Mapping[str, Any]) -> UserWeightsRules:
     only = {key: tuple(values) for key, values in data.get("only", {}).items()}
-    return UserWeightsRules(**{**data, "only": only, **{key: tuple(data.get(key, ())) for key in ("ignored", "rope")}})
+    return UserWeightsRules(**{**data, "only": only, **{key: tuple(data.get(key, ())) for key in ("optional", "ignored", "rope")}})
 
 
 def _tensors(weights: Sequence[Weight], config: Mapping[str, Any]) -> tuple[Tensor, ...]:

@@ -40,9 +40,23 @@ def test_a_model_that_is_like_another_differs_in_what_its_file_says():
     assert distilled.batch_size == whole.batch_size and distilled.summary != whole.summary
 
 
-@pytest.mark.parametrize(("name", "size"), EVERY)
-def test_every_size_is_complete(name, size):
-    model = models.load(name)
+def test_another_task_says_answers_inputs_and_rows_of_weights_anew():
+    hidden, text = models.load("distilgpt2"), models.load("distilgpt2", "generate")
+    assert (hidden.tasks, hidden.second_task, text.second_task) == (("predict", "generate"), None, "generate")
+    assert (text.family, text.native_class, text.answer_keys) == ("causal_lm", "GPT2LMHeadModel", ("tokens",))
+    assert "hf_tensorflow" not in text.classes and "hidden_error" not in text.tolerance["float32"]
+    tiny = text.sizes["tiny"]
+    assert (tiny.config["use_cache"], hidden.sizes["tiny"].config["use_cache"], tiny.config["n_layer"]) == (True, False, 1)
+    changed = {t.name for t, other in zip(tiny.tensors, hidden.sizes["tiny"].tensors, strict=True) if t != other}
+    assert changed == {"ln_f.weight"}
+    assert models.load("gpt2", "predict").sizes == models.load("gpt2").sizes
+    with pytest.raises(KeyError):
+        models.load("bert", "generate")
+
+
+@pytest.mark.parametrize(("name", "size", "task"), [*((*each, None) for each in EVERY), ("gpt2", "base", "generate")])
+def test_every_size_is_complete(name, size, task):
+    model = models.load(name, task)
     found = model.sizes[size]
     assert set(found.batch_size) == {"Offline", "SingleStream"} | ({"Fit"} if model.fit else set())
     assert found.batch_size["SingleStream"] == 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.inputs import checkpoint, dataset, user_weights
+from harness.inputs import checkpoint, dataset, models, user_weights
 from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
@@ -26,7 +26,9 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     tiny, full = model.sizes["tiny"], model.sizes["full"]
     assert (found.size.name, found.size.precision, found.size.batch_size) == ("user", "float32", full.batch_size)
     assert found.size.parameters == tiny.parameters
-    assert {key: found.size.inputs[key] for key in full.inputs} == full.inputs
+    assert {key: found.size.inputs[key] for key in full.inputs if key != "quick_samples"} == {
+        key: value for key, value in full.inputs.items() if key != "quick_samples"
+    }
     linked = checkpoint.of_folder(found, model, tmp_path / "cache")
     assert linked.digest == checkpoint.ensure(model, tiny, tmp_path / "cache").digest
     assert {k: v for k, v in json.loads((linked.path / "config.json").read_text()).items() if k in tiny.config} == tiny.config
@@ -145,6 +147,69 @@ def test_both_spellings_of_scaled_positions_are_read_alike(made):  # noqa: F811
     config(folder, rope_scaling=DROP, rope_theta=DROP, rope_parameters={"rope_theta": 1e4, **scaling})
     found = user_weights.look(folder, MODELS["llama"]).size.config
     assert (found["rope_theta"], found["rope_scaling"], "rope_parameters" in found) == (1e4, scaling, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "head"),
+    [
+        ("gpt2", "transformer.", "score.weight"),
+        ("distilbert", "distilbert.", "vocab_layer_norm.bias"),
+        ("xlm", "transformer.", "pred.bias"),
+    ],
+)
+def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, head):  # noqa: F811
+    folder = made(name)
+
+    def give_a_head(t: dict[str, np.ndarray]) -> None:
+        for key in list(t):
+            t[prefix + key.removeprefix(prefix)] = t.pop(key)
+        t[head] = np.ones(3, np.float32)
+
+    tensors(folder, give_a_head)
+    config(folder, architectures=["SomethingWithAHead"], use_cache=True)
+    found = user_weights.look(folder, MODELS[name])
+    assert any(note.endswith(f"not read: {head}") for note in found.notes)
+    assert found.size.parameters == MODELS[name].sizes["tiny"].parameters
+    tensors(folder, lambda t: [t.update({key.removeprefix(prefix): t.pop(key)}) for key in list(t)])
+    with pytest.raises(UsageError, match=f"holds .*{head}, which {name} has not"):  # without the prefix nothing tells a head from the rest
+        user_weights.look(folder, MODELS[name])
+
+
+def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(made):  # noqa: F811
+    folder = made("gpt2")
+    config(folder, hidden_size=DROP, num_hidden_layers=DROP, num_attention_heads=DROP, max_position_embeddings=DROP, use_cache=True)
+    found = user_weights.look(folder, MODELS["gpt2"]).size
+    assert (found.config["hidden_size"], found.config["max_position_embeddings"], found.config["use_cache"]) == (64, 1024, False)
+    config(folder, architectures=["GPT2LMHeadModel"])
+    text = user_weights.look(folder, models.load("gpt2", "generate")).size
+    assert (text.config["use_cache"], text.inputs["new_tokens"]) == (True, 45)
+
+
+def test_roberta_may_lack_its_pooler_and_two_of_its_positions_are_none(made):  # noqa: F811
+    folder, whole = made("roberta"), MODELS["roberta"].sizes["tiny"].parameters
+    tensors(folder, lambda t: [t.pop(f"roberta.pooler.dense.{part}") for part in ("weight", "bias")])
+    found = user_weights.look(folder, MODELS["roberta"]).size
+    assert (found.parameters, found.inputs["longest"]) == (whole - 64 * 65, 512)
+
+
+def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path):  # noqa: F811
+    (tmp_path / "text").write_text("one\n\nanother, which is longer")
+    size, model = user_weights.look(made("roberta"), MODELS["roberta"]).size, MODELS["roberta"]
+    found = dataset.prepare(model, size, 2, tmp_path / "text", tmp_path / "cache")
+    assert (found.description.seq_len, found.description.lengths["shortest"]) == (32, 5)
+    with np.load(found.path) as f:
+        assert f["attention_mask"].sum(1).tolist() == [5, 26]
+        assert (f["input_ids"][f["attention_mask"] == 0] == 0).all()  # the padding id, 1, would move RoBERTa's positions
+
+
+def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made, tmp_path):  # noqa: F811
+    folder, model = made("gpt2"), MODELS["gpt2"]
+    (folder / "vocab.json").write_text(json.dumps({"a": 0, "b": 1}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    found = user_weights.look(folder, model)
+    (tmp_path / "text").write_text("a prompt")
+    with pytest.raises(UsageError, match="vocab.json and merges.txt of another model than CLIP and no tokenizer.json: write one"):
+        dataset.prepare(model, found.size, 2, tmp_path / "text", tmp_path / "cache", own=found.tokenizer)
 
 
 def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811

@@ -42,6 +42,12 @@ def adapter(folder: Path, *names: str) -> None:
     (folder / "config.json").unlink()
 
 
+def two_positions(folder: Path) -> None:
+    name = "roberta.embeddings.position_embeddings.weight"
+    says(max_position_embeddings=2)(folder)
+    tensors(folder, lambda t: t.update({name: t[name][:2].copy()}))
+
+
 Q = "model.layers.0.self_attn.q_proj.weight"
 MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
     ("bert", shutil.rmtree, "there is no such directory .names of the Hub are not downloaded.; give a folder with config.json"),
@@ -104,6 +110,13 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
         lambda f: tensors(f, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"] * 2})),
         "lm_head.weight differs from model.embed_tokens.weight",
     ),
+    ("gpt2", says(activation_function="relu"), 'says activation_function "relu", and gpt2 here is computed with "gelu_new" only'),
+    ("gpt2", says(n_inner=300), 'says n_inner 300, .* with "4 \\* n_embd" only'),
+    ("distilgpt2", says(model_type="bert"), "says model_type bert, .*: --model bert$"),
+    ("mistral", says(model_type="gpt2"), "says model_type gpt2, .*: --model gpt2$"),
+    ("xlm", says(n_langs=2), "says n_langs 2, .* with 1 only"),
+    ("roberta", two_positions, "max_position_embeddings 2: roberta has no position for a token"),
+    ("ctrl", says(n_layer=DROP, num_hidden_layers=DROP), "has no num_hidden_layers, and ctrl needs a whole number"),
     ("mistral", lambda f: (f / "tokenizer.json").write_text("{}"), r"tokenizer.json is not a tokenizer \("),
     ("mistral", lambda f: (f / "tokenizer.model").write_bytes(b"x"), r"tokenizer.model is not a tokenizer \("),
     ("mistral", lambda f: bpe(1200).save(str(f / "tokenizer.json")), "tokenizer.json has 1200 tokens and config.json says vocab_size 1000"),

@@ -30,6 +30,12 @@ def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment)
     assert json.loads((directory / "record.json").read_text())["digests"]["trace"] == before
 
 
+def test_a_second_task_is_measured_by_its_own_family(tmp_path, made_environment):
+    found = run.run(request(tmp_path, model="gpt2", task="generate", scenario="Offline"), Reporter(), 0)
+    assert (found.status, found.reason, found.cell.task, found.cell.eos) == ("ok", "", "generate", "ignore")
+    assert found.measured["tokens"] == 45 * found.measured["samples"]
+
+
 def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tmp_path, monkeypatch):
     from sut import registry
 

@@ -165,6 +165,15 @@ def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path)
     assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
 
 
+def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_path):
+    for sut, rate in (("keras3-torch", 1600.0), ("native-torch-eager", 3200.0)):
+        text = cell(sut, model="mistral", task="generate", seq_len=None)
+        write(tmp_path, text, [40, 41, 39], metrics={"ms_per_step": 800, "tokens_per_second": rate})
+    (cost,) = [o for o in gathered(tmp_path).overheads if o.cost]
+    assert (cost.keras_token_ms, cost.bare_token_ms) == (20, 10)
+    assert "20, 10 ms" in page.render(gathered(tmp_path), WHEN)
+
+
 def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     for sut, speed in (("keras3-jax", 90), ("keras3-torch", 20), ("keras2-tensorflow", 30), ("native-torch-eager", 45)):
         write(tmp_path, cell(sut, batch_size=256), [speed - 1, speed, speed + 1], sweep="s-1")
@@ -179,6 +188,13 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
 
 def test_every_sut_has_a_colour_of_its_own():
     assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
+
+
+def test_stacked_bars_name_every_part_once_and_end_at_their_sums():
+    rows = {"with": {"calling": 30.0, "waiting": 12.0}, "without": {"calling": 0.0, "waiting": 11.0}}
+    drawing = figures.stacks(rows, "layers", "microseconds of a call", "Where the time goes")
+    texts = re.findall(r"<text[^>]*>([^<]*)<", drawing)
+    assert [texts.count(text) for text in ("calling", "waiting", "with", "without", "42", "11")] == [1] * 6
 
 
 def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):

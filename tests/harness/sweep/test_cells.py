@@ -53,6 +53,17 @@ def test_lengths_are_multiplied_and_one_that_a_model_cannot_take_has_the_reason(
     assert series[0].contest != series[1].contest
 
 
+def test_a_second_task_is_a_cell_of_its_own_where_the_model_has_it():
+    series = make({"model": ["gpt2,bert"], "task": ["predict,generate"]})
+    assert [each.request and each.request.task for each in series] == ["predict", "generate", "predict", None]
+    assert [each.label for each in series[:2]] == [
+        "mock gpt2 tiny Offline batch 4 float32",
+        "mock gpt2 tiny Offline batch 4 float32 generate",
+    ]
+    assert series[3].obstacle == "--task generate: bert has predict alone: leave it out"
+    assert (series[0].request.benchmark, series[1].request.benchmark) == ("gpt2-tiny", "gpt2-tiny-generate")
+
+
 def test_the_benchmark_of_2019_is_there_with_every_length_that_a_model_has_positions_for():
     series = cells.make(recipe.read("hf-2019").grids, WHERE, twin=False)
     of_one_sut = [s.request for s in series if s.request.asked.sut == "native-torch-eager"]

@@ -1,0 +1,164 @@
+"""Runs in a SUT's environment: a SUT that calls when it is told to, so that several processes can take turns on one machine.
+
+`python -m benchmarks.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares its "inputs", and answers each line of
+its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from benchmarks import answers
+
+_WARM_UP = 5
+_SAMPLE_S = 1e-3
+DEVICE, OTHER = "the device, and the copy to the host", "the SUT's own lines"
+_LAYERS = (
+    ("Keras: variables in and out", r":_get_jax_state$|:jax_state_sync$"),
+    ("Keras: attributes that a layer tracks", r"/keras/.*:__setattr__$"),
+    (DEVICE, r"/jax/_src/array\.py:|/backend/jax/trainer\.py:<lambda>$|/native_jax/.*:to_host$"),  # where NumPy's arrays are made of JAX's
+    ("JAX: dispatch", r"/jax/|/jaxlib/|:_program$"),
+    ("Keras: standardising inputs and answers", r"/keras/src/tree/|/keras/src/trainers/data_adapters/|/optree/|:standardi[sz]e"),
+    ("Keras: the rest of its call", r"/keras/|/keras_hub/"),
+    (OTHER, ""),
+)
+"""Layer → what one of the frames of a call looks like, as file:function, where the time is that layer's; the first that fits counts."""
+LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
+"""Keras, then what is below it."""
+
+
+class Peer:
+    """A SUT in another process, which waits while it is not told to call. Closing it ends the process."""
+
+    def __init__(self, specification: Mapping[str, Any], python: Path, process_env: Mapping[str, str], folder: Path):
+        path = folder / f"{specification['sut']}.json"
+        path.write_text(json.dumps(dict(specification)), encoding="utf-8")
+        # Threads that wait for work must not spin while it is the other's turn.
+        env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_WAIT_POLICY": "PASSIVE"}
+        command = [str(python), "-P", "-m", "benchmarks.turns", str(path)]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._answer()  # once it is loaded
+
+    def turn(self, seconds: float) -> float:
+        """Calls for so long, at least once. → the median of a call, in milliseconds."""
+        return float(self._ask(f"turn {seconds}"))
+
+    def layers(self, seconds: float) -> dict[str, float]:
+        """Calls for so long. → layer → its share of the time."""
+        return dict(self._ask(f"layers {seconds}"))
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def _ask(self, line: str) -> Any:
+        assert self.process.stdin
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> Any:
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}; its words stand above")
+        return json.loads(line)
+
+
+def main(specification: Path) -> None:
+    """Answer until the input ends."""
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # frameworks print, too
+    spec = json.loads(specification.read_text(encoding="utf-8"))
+    call = _call(spec)
+    for _ in range(_WARM_UP):
+        call()
+    reply: Any = "ready"
+    commands: dict[str, Callable[[Callable[[], Any], float], Any]] = {"turn": _turn, "layers": _layers}
+    while True:
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+        line = sys.stdin.readline()
+        if not line:
+            return
+        name, seconds = line.split()
+        reply = commands[name](call, float(seconds))
+
+
+def _call(spec: Mapping[str, Any]) -> Callable[[], Any]:
+    """`predict` and `to_host` of one prepared batch."""
+    import numpy as np
+
+    if spec["workload"]["backend"] == "jax":
+        _mark_programs()
+    sut = answers.load(spec)
+    with np.load(spec["inputs"]) as f:
+        batch = sut.prepare(dict(f))
+    if hasattr(sut, "program"):
+        setattr(sut, "program", _marked(sut.program))  # noqa: B010  a protocol has no such attribute
+    return lambda: sut.to_host(sut.predict(batch))
+
+
+def _mark_programs() -> None:
+    """What Keras compiles gets a Python frame of its own: time in a compiled program is that of the frame which calls it."""
+    trainer = importlib.import_module("keras.src.backend.jax.trainer")
+    compiled = trainer.jit
+    setattr(trainer, "jit", lambda *rest, **named: _marked(compiled(*rest, **named)))  # noqa: B010  a module's function is replaced
+
+
+def _marked(program: Callable[..., Any]) -> Callable[..., Any]:
+    def _program(*rest: Any, **named: Any) -> Any:
+        return program(*rest, **named)
+
+    return _program
+
+
+def _turn(call: Callable[[], Any], seconds: float) -> float:
+    times, end = list[float](), time.perf_counter() + seconds
+    while not times or time.perf_counter() < end:
+        start = time.perf_counter()
+        call()
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def _layers(call: Callable[[], Any], seconds: float) -> dict[str, float]:
+    """By looking a thousand times a second which Python frame runs: a profiler that follows every call would make small ones look large."""
+    seen: Counter[str] = Counter()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        seen[_layer(frame)] += 1
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _SAMPLE_S, _SAMPLE_S)
+    _turn(call, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    return {name: seen[name] / sum(seen.values()) for name in LAYERS}
+
+
+def _layer(frame: FrameType | None) -> str:
+    stack = list[str]()
+    while frame is not None:
+        stack.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
+        frame = frame.f_back
+    return next(name for name, pattern in _LAYERS if any(re.search(pattern, place) for place in stack))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
