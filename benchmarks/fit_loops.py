@@ -28,9 +28,11 @@ def keras_loop(sut: Any) -> Loop:
     """`fit` of Keras 3, without a callback."""
     import keras
 
+    from sut.keras3.training import data
+
     def loop(batches: Sequence[Batch]) -> None:
         pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in batches)
-        keras.Model.fit(sut.model, pairs, steps_per_epoch=len(batches), epochs=1, verbose=0)
+        keras.Model.fit(sut.model, data(pairs), steps_per_epoch=len(batches), epochs=1, verbose=0)
 
     return loop
 

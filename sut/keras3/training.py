@@ -55,6 +55,10 @@ class _Steps(keras_training.Steps, keras.callbacks.Callback):
     """See `keras_training.Steps`."""
 
 
+def data(pairs: Iterable[keras_training.Pair]) -> Any:
+    """What `fit` is given: the pairs, on TensorFlow as a pipeline. The one that Keras would make of them tunes itself."""
+    return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
+
+
 def _epoch(model: Any, pairs: Iterable[keras_training.Pair], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
-    data = runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs  # Keras' own on TensorFlow tunes itself
-    keras.Model.fit(model, data, steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
+    keras.Model.fit(model, data(pairs), steps_per_epoch=steps, epochs=1, verbose=0, callbacks=[_Steps(on_step)])
