@@ -179,7 +179,8 @@ def range_of(low: float | None, high: float | None) -> str:
 def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
     if sut not in SUTS or model not in models.names():  # measured elsewhere, with a SUT or a model of its own
         return ""
-    family = models.load(model).family
+    known = models.load(model)
+    family = (models.load(model, task) if task in known.tasks else known).family
     return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
 
 
