@@ -1,14 +1,15 @@
 """Runs in a SUT's environment, for benchmarks/fit_overhead.py: trains in the harness and by the framework's bare loop, in turns.
 
-`python -m benchmarks.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what each call took, in nanoseconds, from its beginning
-until the device was done, as `harness` and `bare`, int64 [ROUNDS].
+`python -m benchmarks.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in each call, in nanoseconds, as
+`harness` and `bare`, float64 [ROUNDS]. The time is taken from the moment the loop asks for its fifth batch until the device is done. So
+what a loop does at its beginning is left out, in both alike.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,27 +18,56 @@ import numpy as np
 from scenarios.worker import fit
 from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import Heartbeat
+from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch
 from sut.registry import SUTS, load_module
 
+UNTIMED = 4
+"""Batches of each call that come before the time is taken."""
+
 Loop = Callable[[Sequence[Batch]], None]
 
 
-def keras_loop(sut: Any) -> Loop:
+class Clock:
+    """Hands batches over, and notes when the first one that counts is asked for."""
+
+    start_ns = 0
+
+    def hand_over(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches, one by one."""
+        for number, batch in enumerate(batches):
+            if number == UNTIMED:
+                self.start_ns = time.perf_counter_ns()
+            yield batch
+
+
+def harness_loop(sut: Any, clock: Clock, job: Job) -> Loop:
+    """The SUT's `fit` with the harness' timer, as in a timed run."""
+    beat = Heartbeat(job.log_dir / "heartbeat")
+
+    def loop(batches: Sequence[Batch]) -> None:
+        timer = fit.Timer(job, beat, len(batches), sut.synchronise)
+        sut.fit(clock.hand_over(timer.hand_over(batches)), len(batches), timer.on_step)
+
+    return loop
+
+
+def keras_loop(sut: Any, clock: Clock) -> Loop:
     """`fit` of Keras 3, without a callback."""
     import keras
 
     from sut.keras3.training import data
 
     def loop(batches: Sequence[Batch]) -> None:
-        pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in batches)
+        handed_over = clock.hand_over(batches)
+        pairs = (({name: values for name, values in batch.items() if name != "label"}, batch["label"]) for batch in handed_over)
         keras.Model.fit(sut.model, data(pairs), steps_per_epoch=len(batches), epochs=1, verbose=0)
 
     return loop
 
 
-def trainer_loop(sut: Any) -> Loop:
+def trainer_loop(sut: Any, clock: Clock) -> Loop:
     """Transformers' `Trainer` with the SUT's arguments, without its callback."""
     import torch
     import transformers
@@ -48,7 +78,8 @@ def trainer_loop(sut: Any) -> Loop:
         batches: Sequence[Batch]
 
         def get_train_dataloader(self) -> Any:
-            return ({name: torch.from_numpy(values) for name, values in batch.items()} for batch in self.batches)
+            handed_over = clock.hand_over(self.batches)
+            return ({name: torch.from_numpy(values) for name, values in batch.items()} for batch in handed_over)
 
     bare = Trainer(sut.model, arguments(sut.workload))
     bare.remove_callback(transformers.PrinterCallback)
@@ -62,24 +93,19 @@ def trainer_loop(sut: Any) -> Loop:
 
 def main(path: Path, rounds: int) -> None:
     """Take turns: one round that builds and compiles, and those that count."""
-    job = jobs.read_job(path)
+    job, clock = jobs.read_job(path), Clock()
     sut = load_module(job.sut, job.family, job.workload.task).load(job.workload)
-    qsl, beat = Qsl(job.inputs, sut.prepare), Heartbeat(path.parent / "heartbeat")
+    qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     batches = qsl.batches(job.workload.batch_size)
-
-    def harness(batches: Sequence[Batch]) -> None:
-        timer = fit.Timer(job, beat, len(batches), sut.synchronise)
-        sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
-
-    loops = {"harness": harness, "bare": (keras_loop if SUTS[job.sut].backend else trainer_loop)(sut)}
-    times: dict[str, list[int]] = {name: [] for name in loops}
+    bare = keras_loop if SUTS[job.sut].backend else trainer_loop
+    loops = {"harness": harness_loop(sut, clock, job), "bare": bare(sut, clock)}
+    times: dict[str, list[float]] = {name: [] for name in loops}
     for turn in range(1 + rounds):
         for name in sorted(loops, reverse=turn % 2 == 0):
-            start = time.perf_counter_ns()
             loops[name](batches)
             sut.synchronise()
-            times[name].append(time.perf_counter_ns() - start)
+            times[name].append((time.perf_counter_ns() - clock.start_ns) / (len(batches) - UNTIMED))
     np.savez(path.parent / "times.npz", allow_pickle=False, **{name: np.array(each[1:]) for name, each in times.items()})
 
 

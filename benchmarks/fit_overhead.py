@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks import fit_loops
 from compliance import rules
 from harness.comparison import statistics
 from harness.execution import environments
@@ -58,14 +59,18 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     request = plan.resolve(Asked(sut=sut, model="bert", scenario="Fit", **cell))
     environment = environments.ensure(flags.cache, request.spec.environment, request.device, rules.CURRENT, environments.say_on_stderr)
     jobs.write_json(folder / "job.json", _job(request, flags, folder))
-    subprocess.run(
+    done = subprocess.run(
         [environment.python, "-m", "benchmarks.fit_loops", folder / "job.json", str(flags.rounds)],
         cwd=environments.ROOT,
         env={**os.environ, **request.spec.process_env, "PYTHONPATH": str(environments.ROOT)},
-        check=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    if done.returncode:
+        raise SystemExit(f"{sut}: {done.stderr[-3000:]}")
     with np.load(folder / "times.npz") as times:
-        bare, harness = ((times[name] / flags.steps / 1e6).tolist() for name in ("bare", "harness"))
+        bare, harness = ((times[name] / 1e6).tolist() for name in ("bare", "harness"))
     ratio = statistics.compare(harness, bare, higher_is_better=False, paired=True)
     between = f" ({ratio.low:.4f}–{ratio.high:.4f})" if ratio.low and ratio.high else ""
     name = f"{sut}, {request.size.name}, batch {request.batch_size}, {request.size.inputs['sequence_length']} tokens"
@@ -74,7 +79,7 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
 
 
 def _job(request: plan.Request, flags: argparse.Namespace, folder: Path) -> Job:
-    samples = flags.steps * request.batch_size
+    samples = (fit_loops.UNTIMED + flags.steps) * request.batch_size
     inputs = dataset.prepare(request.model, request.size, samples, None, flags.cache, batch_size=request.batch_size, trains=True)
     workload = Workload(
         model=request.model.name,
