@@ -352,7 +352,7 @@ def keras_drop_cache(model: Any) -> None:
         attention = getattr(layer, "_self_attention_layer", None) or layer.attention  # KerasHub's name for it, but for Gemma
 
         def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
-            cache, hidden_states = named.get("cache"), given[0] if given else named["query"]
+            cache, hidden_states = named.get("cache"), given[0] if given else named.get("query", named.get("hidden_states"))
             if cache is not None and hidden_states.shape[1] == 1:
                 named["attention_mask"] = (ops.arange(cache.shape[2]) == named["cache_update_index"])[None, None]
             return own(*given, **named)
