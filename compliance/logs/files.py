@@ -10,6 +10,7 @@ import math
 import os
 import struct
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -183,7 +184,12 @@ def _check_header(f: IO[bytes], size: int) -> None:
     """Raises ValueError where an array's header declares more than `size` bytes: numpy would allocate them before it reads."""
     version = np.lib.format.read_magic(f)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            shape, _, dtype = read(f)
+        except UserWarning:
+            raise ValueError("its header is of Python 2, which no framework here writes") from None
     if any(n < 0 for n in shape) or math.prod(shape) * max(1, dtype.itemsize) > size:
         raise ValueError(f"an array of {dtype} {shape} is declared in {size} bytes")
 

@@ -402,6 +402,13 @@ def test_a_sparse_array_of_terabytes_is_not_read(tmp_path: Path) -> None:
     assert found is None and "at most" in why
 
 
+def test_a_header_of_python_2_is_damage_and_no_warning(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(header((1, 3), b"\0" * 64).replace(b"(1, 3), }", b"(1L, 3),}"))
+    found, why = files.attempt(files.array, path)
+    assert found is None and "Python 2" in why
+
+
 def test_what_numpy_would_unpickle_is_not_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", logits=np.array([{"a": 1}], object), allow_pickle=True)
     found, why = files.attempt(files.arrays, tmp_path / "x.npz")
