@@ -19,13 +19,12 @@ from sut.contract import Workload
 from sut.registry import SUTS
 
 NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch", "native-jax")
-FEW = ("native-torch-eager", "keras3-jax", "keras3-torch")  # Gemma's and Llama's: KerasHub's files of them are the same on every backend
+FEW = ("native-torch-eager", "keras3-jax")  # of Gemma, Llama and GPT-2: KerasHub's files of them are the same on every backend
 KERAS2 = ("keras2-tensorflow", "keras2-tensorflow-graph")
 COMPILED = "native-torch-compile"
 EAGER_OR_XLA = [
     *((sut, "mistral") for sut in NAMES),
-    *((sut, "gemma") for sut in FEW),
-    *((sut, model) for model in ("llama", "gpt2") for sut in FEW[:2]),
+    *((sut, model) for model in ("gemma", "llama", "gpt2") for sut in FEW),
 ]
 PAIRS = [*((sut, "bert") for sut in (*NAMES, *KERAS2)), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
 IN_BFLOAT16 = [pair for pair in PAIRS if pair != (COMPILED, "mistral")]  # see tests/sut/probe.py
