@@ -17,11 +17,13 @@ WEIGHTS = "weights rounded to float16"
 MISTAKES = {
     ("bert", "float32"): ("exact GELU for its tanh form", "epsilon 1e-5 for 1e-12", "epsilon 1e-6 for 1e-12", WEIGHTS),
     ("mistral", "float32"): ("epsilon 1e-6 for 1e-5", WEIGHTS, "float16 cache"),
+    ("gemma", "float32"): ("epsilon 1e-5 for 1e-6", WEIGHTS, "float16 cache"),
     ("mistral", "bfloat16"): ("sampling at temperature 0.1", "sampling at temperature 0.3", "int8 cache"),
 }
 HONEST = {
     ("bert", "float32"): ("other order of summation",),
     ("mistral", "float32"): ("other order of summation", "no cache", "other buckets"),
+    ("gemma", "float32"): ("other order of summation", "no cache", "other buckets"),
     ("mistral", "bfloat16"): ("other order of summation", "no cache", "other buckets"),
 }
 

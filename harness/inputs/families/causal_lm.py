@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -97,10 +95,9 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers and each token that goes through them, and for the head's and each new token."""
-    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
     new = float(arrays["max_new_tokens"].mean())
     through = float(arrays["prompt_length"].mean()) + new - 1
-    return 2.0 * (layers * through + size.config["vocab_size"] * size.config["hidden_size"] * new)
+    return 2.0 * (text.layer_weights(size) * through + size.config["vocab_size"] * size.config["hidden_size"] * new)
 
 
 FAMILY = Family(

@@ -6,7 +6,6 @@ A user's prompts are padded to one length, and have an `attention_mask` of the s
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -68,8 +67,7 @@ def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: To
 
 def _least_flops(size: Size, arrays: Arrays) -> float:
     """Two for each weight of the layers' plain matrices and each token."""
-    layers = sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
-    return 2.0 * layers * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
+    return 2.0 * text.layer_weights(size) * float(arrays.get("attention_mask", np.ones_like(arrays["input_ids"])).sum(1).mean())
 
 
 FAMILY = Family(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -152,6 +153,11 @@ def of_one_length(
     lengths = np.array([len(row) for row in rows], np.int32)
     arrays = {"input_ids": padded(rows, width, size), "attention_mask": (np.arange(width) < lengths[:, None]).astype(np.int32)}
     return arrays, notes(path, size, rows, reader, own, f", padded to {width}")
+
+
+def layer_weights(size: Size) -> int:
+    """How many weights the plain matrices of all layers have."""
+    return sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
 
 
 def read_padded(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
