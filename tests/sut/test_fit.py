@@ -53,7 +53,7 @@ def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPat
     root = tmp_path_factory.mktemp("fit")
 
     def run(sut: str, cells: Iterable[tuple[str, str | None]], cases: Callable[[str, str | None], Sequence[str]]) -> None:
-        files = {}
+        python, files = interpreter(spec_of(sut).environment), {}  # or the test is skipped, and no folder stays
         for name, lora in cells:
             for case in cases(name, lora):
                 folder = root / sut / f"{name}-{lora}" / case
@@ -61,7 +61,7 @@ def trained(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPat
                 write_json(folder / "job.json", job_of(sut, name, lora, root, folder))
                 files[str(folder / "job.json")] = case
         specification = root / sut / f"{len(list((root / sut).iterdir()))}.json"
-        run_module(interpreter(spec_of(sut).environment), "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files)
+        run_module(python, "tests.sut.fit_cases", sut if sut in SUTS else EAGER, specification, files)
 
     def look(sut: str, name: str, lora: str | None, case: str) -> Path:
         """Of the reference, LoRA is the layout of its factors."""

@@ -78,6 +78,7 @@ def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize],
         if sut not in done:
             if sut != "native-torch-eager":
                 answer("native-torch-eager")  # which makes the references too
+            python = interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
             done.add(sut)
             told = {
                 "cells": [cells[name].specification(sut, "float32") for name in TESTED[sut]],
@@ -87,7 +88,7 @@ def answered(interpreter: Callable[[str], Path], cells: dict[str, MeasuredSize],
                 "whole": [users[name].specification(sut, "float32") for name in USERS[sut]],
                 "folder": str(folder),
             }
-            run_module(interpreter(SUTS[sut].environment), "tests.sut.hidden_states_cases", sut, folder / "cases.json", told)
+            run_module(python, "tests.sut.hidden_states_cases", sut, folder / "cases.json", told)
         return folder
 
     return answer
