@@ -27,8 +27,10 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
     send: Callable[..., object] = (lambda responses: None) if dry else lg.QuerySamplesComplete
     response, cells, from_buffer = lg.QuerySampleResponse, heartbeat.cells, c_char.from_buffer
     append_time, append_index, append_indices = watch.times.append, watch.indices.append, watch.indices.extend
+    next_kept = watch.next_kept
 
     def complete(ids: Sequence[int], payload: Payload, indices: Sequence[int]) -> None:
+        nonlocal next_kept
         rows, lengths = payload
         count, height = len(ids), len(rows)
         stride = rows.nbytes // height if height else 0
@@ -49,11 +51,11 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
             send(list(map(response, ids, range(start, start + count * stride, stride), sizes)))
             append_indices(indices)
         append_time(perf_counter_ns())
-        cells[COMPLETED] += count
-        if watch.next_kept < watch.samples + count:
-            watch.keep(rows, lengths, indices)
         watch.payload_bytes += sent
-        watch.samples += count
+        completed = cells[COMPLETED] + count
+        cells[COMPLETED] = completed
+        if next_kept < completed:
+            next_kept = watch.keep(rows, lengths, count)
 
     return complete
 

@@ -24,44 +24,52 @@ _KEPT_BYTES = 64 << 20
 _SEED = 20261121
 
 
-@dataclass
+@dataclass(slots=True)
 class Watch:
     """Filled by LoadGen's responder, a batch at a time.
 
     Attributes:
         planned: samples the test is expected to issue; kept answers are spread over them. 0: none is kept.
         one_pass: distinct samples; half of the kept answers are of the first that many.
-        samples, payload_bytes: handed to LoadGen so far.
+        payload_bytes: handed to LoadGen so far.
         times: `perf_counter_ns` after each batch; before the first one too, where the scenario called `start`.
         indices: of the query sample library, in the order of the answers.
         next_kept: number of the next answer to keep.
-        kept: (number, index, bytes) of each.
+        kept: (number, bytes) of each.
     """
 
     planned: int = 0
     one_pass: int = 0
-    samples: int = 0
     payload_bytes: int = 0
     times: array[int] = field(default_factory=lambda: array("q"))
     indices: array[int] = field(default_factory=lambda: array("q"))
-    kept: list[tuple[int, int, bytes]] = field(default_factory=list)
+    kept: list[tuple[int, bytes]] = field(default_factory=list)
+    next_kept: int = field(init=False)
+    _numbers: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
         numbers = tuple(_numbers(self.planned, self.one_pass)) if self.planned else ()  # drawn now, so that the test does not pay for it
         self._numbers = chain(numbers, repeat(sys.maxsize))
         self.next_kept = next(self._numbers)
 
+    @property
+    def samples(self) -> int:
+        """Handed to LoadGen so far."""
+        return len(self.indices)
+
     def start(self) -> None:
         """The first batch begins now."""
         self.times.append(perf_counter_ns())
 
-    def keep(self, rows: np.ndarray, lengths: Sequence[int] | None, indices: Sequence[int]) -> None:
-        """Copy what is to be kept of a batch; `samples` is the number of its first sample."""
-        while (at := self.next_kept - self.samples) < len(indices):
+    def keep(self, rows: np.ndarray, lengths: Sequence[int] | None, count: int) -> int:
+        """Copy what is to be kept of the batch whose `count` samples were the last ones that `indices` got. → `next_kept`."""
+        first = self.samples - count
+        while (at := self.next_kept - first) < count:
             content = rows[at].tobytes()
-            self.kept.append((self.next_kept, int(indices[at]), content if lengths is None else content[: lengths[at]]))
+            self.kept.append((self.next_kept, content if lengths is None else content[: lengths[at]]))
             for _ in range(1 + len(content) * KEPT // _KEPT_BYTES):  # of large answers fewer
                 self.next_kept = next(self._numbers)
+        return self.next_kept
 
     def write(self, path: Path, count: int) -> str:
         """Write the kept answers and, for each of `count` samples, how often it was answered. → sha256 of the file.
@@ -69,12 +77,13 @@ class Watch:
         The .npz holds: numbers, indices int64 [k]; content uint8, all kept answers one after the other; starts int64 [k + 1]; visits
         int64 [count].
         """
+        numbers, indices = np.array([number for number, _ in self.kept], np.int64), np.asarray(self.indices, np.int64)
         arrays: dict[str, Any] = {
-            "numbers": np.array([number for number, _, _ in self.kept], np.int64),
-            "indices": np.array([index for _, index, _ in self.kept], np.int64),
-            "content": np.frombuffer(b"".join(answer for _, _, answer in self.kept), np.uint8),
-            "starts": np.cumsum([0, *(len(answer) for _, _, answer in self.kept)]),
-            "visits": np.bincount(np.asarray(self.indices, np.int64), minlength=count),
+            "numbers": numbers,
+            "indices": indices[numbers],
+            "content": np.frombuffer(b"".join(answer for _, answer in self.kept), np.uint8),
+            "starts": np.cumsum([0, *(len(answer) for _, answer in self.kept)]),
+            "visits": np.bincount(indices, minlength=count),
         }
         with path.open("wb") as f:
             np.savez(f, allow_pickle=False, **arrays)
