@@ -3,7 +3,8 @@
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.accelerator --minutes 30 [--device cuda] [--python python3]
 
 (after one `./run.sh list`, which makes that environment). Each cell runs in a process and a time box of its own. After each cell
-accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command goes on where it was.
+accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command goes on where it was, and
+tries cells that failed again, after all others.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,9 @@ from sut.registry import REFERENCE, spec_of
 # The first cell of a model and size makes the reference too.
 _FIRST_TIMES = 2
 _GRACE_S = 20
+_FINAL = ("ok", "invalid", "oom", "too slow")
+"""Statuses after which a cell is not tried again by a later command; what is left has a cause outside of the cell, as a rule."""
+_MOST_CUT = 2  # so often the end of the time may cut a cell off before the others go first
 # Copies 1 GiB on the device ten times, each waited for; prints the bytes read and written a second, of the fastest.
 _COPY = """
 import sys, time, torch
@@ -66,15 +71,16 @@ def main() -> int:
         f"{c.verdict.value} {c.name}: {c.detail}" for c in doctor.examine(flags.cache, CURRENT) if c.verdict is not Verdict.NA
     ]
     _save(flags, state, series)
-    for number, one in enumerate(series, 1):
-        if one.command in state["cells"]:
-            continue
-        if time.monotonic() > deadline_s - flags.least:
+    for one in _order(series, state):
+        obstacle = one.obstacle or _lacks(one, flags)
+        if not obstacle and time.monotonic() > deadline_s - flags.least:
             print("the time is up; the same command goes on", file=sys.stderr)
             break
-        print(f"[{number}/{len(series)}] {one.label}, {duration(deadline_s - time.monotonic())} left", file=sys.stderr)
-        entry = {"status": "unsupported", "reason": one.obstacle} if one.obstacle else _measure(one, state, flags, deadline_s)
-        if entry is not None:
+        print(f"[{series.index(one) + 1}/{len(series)}] {one.label}, {duration(deadline_s - time.monotonic())} left", file=sys.stderr)
+        entry = {"status": "unsupported", "reason": obstacle} if obstacle else _measure(one, series, state, flags, deadline_s)
+        if entry is None:
+            state["cut"][one.command] = state["cut"].get(one.command, 0) + 1
+        else:
             state["cells"][one.command] = entry
             print(f"    {entry['status']}: {entry['reason'] or _speed(entry)}", file=sys.stderr)
         _save(flags, state, series)
@@ -86,9 +92,11 @@ def _flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.accelerator", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--minutes", type=float, required=True, help="measure no longer than this")
     parser.add_argument("--device", choices=tuple(DEVICES), default="cuda")
+    parser.add_argument("--sut", metavar="A,B", help="of the list's SUTs only these")
+    parser.add_argument("--model", metavar="A,B", help="of its models only these")
     parser.add_argument("--size", help="take this size in place of full")
     parser.add_argument("--python", metavar="PATH", help="an interpreter that has the frameworks; see ./run.sh --help")
-    parser.add_argument("--box", type=float, default=300, metavar="S", help="a cell that takes longer is given up (default 300)")
+    parser.add_argument("--box", type=float, default=600, metavar="S", help="a cell that takes longer is given up (default 600)")
     parser.add_argument("--least", type=float, default=15, metavar="S", help="no cell is begun with less time left (default 15)")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "accelerator")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache")
@@ -100,30 +108,59 @@ def _flags() -> argparse.Namespace:
 def _state(flags: argparse.Namespace) -> dict[str, Any]:
     """What an earlier command found out in this folder."""
     path = flags.out / "accelerator.json"
-    if path.exists():
-        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return state
-    return {"schema": "accelerator-1", "doctor": [], "bytes_per_second": None, "made": {}, "cells": {}}
+    new: dict[str, Any] = {"schema": "accelerator-1", "doctor": [], "bytes_per_second": None, "made": {}, "cut": {}, "cells": {}}
+    return {**new, **(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})}
+
+
+def _order(series: list[Series], state: Mapping[str, Any]) -> list[Series]:
+    """What is to be measured: first what was never begun or was cut off, then what keeps being cut off, and what failed."""
+    left = [one for one in series if state["cells"].get(one.command, {}).get("status") not in _FINAL]
+    return sorted(left, key=lambda one: one.command in state["cells"] or state["cut"].get(one.command, 0) >= _MOST_CUT)
+
+
+def _lacks(one: Series, flags: argparse.Namespace) -> str:
+    """What --python lacks for a cell, in one sentence; empty where nothing is known to be lacking."""
+    request = one.request
+    if request is None or not flags.python or request.spec.environment == "core":
+        return ""
+    return _not_adopted(request.spec.environment, request.device, flags.python, flags.cache)
+
+
+@cache
+def _not_adopted(environment: str, device: str, python: str, cache: Path) -> str:
+    try:
+        environments.adopt(python, environment, CURRENT, device, cache)
+    except HarnessError as e:
+        return str(e)
+    return ""
 
 
 def _series(flags: argparse.Namespace) -> list[Series]:
+    """The list's cells, in its order."""
     grids = []
     for grid in recipe.read("accelerator").grids:
         changed = {**grid, "device": [flags.device]}
         if flags.size and grid["size"] == ["full"]:
             changed["size"] = [flags.size]
         grids.append(changed)
-    return cells.make(grids, {"out": [str(flags.out)], "cache": [str(flags.cache)]}, twin=False)
+    wanted = [(name, getattr(flags, name).split(",")) for name in ("sut", "model") if getattr(flags, name)]
+    every = cells.make(grids, {"out": [str(flags.out)], "cache": [str(flags.cache)]}, twin=False)
+    return [one for one in every if all(one.words[one.words.index(f"--{name}") + 1] in of for name, of in wanted)]
 
 
-def _measure(one: Series, state: dict[str, Any], flags: argparse.Namespace, deadline_s: float) -> dict[str, Any] | None:
+def _measure(
+    one: Series, series: list[Series], state: dict[str, Any], flags: argparse.Namespace, deadline_s: float
+) -> dict[str, Any] | None:
     """What came of a cell. None: the time was up before its end, and the same command goes on with it."""
     try:
-        first = _prepare(one, state, flags)
+        _prepare(one, state, flags)
     except HarnessError as e:  # a disk that is too small for the weights
         return {"status": "error", "reason": str(e)}
     if state["bytes_per_second"] is None:
         state["bytes_per_second"] = _bytes_per_second(flags)
+    assert one.request is not None  # _prepare has seen it
+    alike = [each.command for each in series if each.request and each.request.benchmark == one.request.benchmark]
+    first = not any(state["cells"].get(command, {}).get("status") in ("ok", "invalid") for command in alike)
     box_s = flags.box * (_FIRST_TIMES if first else 1)
     left_s = deadline_s - time.monotonic()
     start_s = time.monotonic()
@@ -140,26 +177,25 @@ def _measure(one: Series, state: dict[str, Any], flags: argparse.Namespace, dead
     return {"seconds": seconds, **_figures(result, state["bytes_per_second"])}
 
 
-def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> bool:
-    """Make environments and weights, outside of every time box. → whether this is the first cell of its model and size."""
+def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> None:
+    """Make environments and weights, outside of every time box."""
     request = one.request
     assert request is not None
     for name in {request.spec.environment, spec_of(request.spec.reference).environment} - {"core"}:
         with suppress(HarnessError):  # the cell itself will say why
             if not flags.python:
                 environments.ensure(flags.cache, name, request.device, CURRENT, environments.say_on_stderr)
-    if request.benchmark in state["made"]:
-        return False
+    known = state["made"].get(request.benchmark)
+    if not request.spec.reads_weights or known and Path(known["path"]).exists():  # on another machine they are to be made again
+        return
     start_s = time.monotonic()
-    made = checkpoint.NONE
-    if request.spec.reads_weights:
-        made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))
-    state["made"][request.benchmark] = {"bytes": made.bytes, "seconds": round(time.monotonic() - start_s, 1)}
-    return True
+    made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))
+    seconds = round(time.monotonic() - start_s, 1)
+    state["made"][request.benchmark] = {"path": str(made.path), "bytes": made.bytes, "seconds": seconds}
 
 
-def _bytes_per_second(flags: argparse.Namespace) -> float | None:
-    """How fast the device copies its own memory, read and written; None where torch cannot tell."""
+def _bytes_per_second(flags: argparse.Namespace) -> float:
+    """How fast the device copies its own memory, read and written; 0 where torch cannot tell."""
     name = spec_of(REFERENCE).environment
     try:
         if flags.python:
@@ -172,7 +208,7 @@ def _bytes_per_second(flags: argparse.Namespace) -> float | None:
         return float(words)
     except (HarnessError, subprocess.SubprocessError, ValueError) as e:
         print(f"    the device's memory could not be timed: {e}", file=sys.stderr)
-        return None
+        return 0.0
 
 
 def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | None, str, str]:
@@ -199,7 +235,7 @@ def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | 
         process.wait()
 
 
-def _figures(result: Result, bytes_per_second: float | None) -> dict[str, Any]:
+def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
     """What the summary shows of a result. `bandwidth_share`: of what the device copies, that reading the weights at each step takes."""
     metrics, cell = result.metrics, result.cell
     share = None

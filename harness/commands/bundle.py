@@ -292,6 +292,9 @@ def _write(folder: Path, plan: _Plan, data: Mapping[str, Path], flags: Any, suts
     for path in (folder / wheels.FOLDER).iterdir():
         if path.name not in kept:
             path.unlink()
+    for path in (path for top in {Path(name).parts[0] for name in plan.sources} for path in (folder / top).rglob("*.py")):
+        if path.relative_to(folder).as_posix() not in plan.sources:
+            path.unlink()
     files = {
         f"{wheels.FOLDER}/{w.filename}": {"bytes": (folder / wheels.FOLDER / w.filename).stat().st_size, "sha256": w.sha256}
         for w in plan.wheels

@@ -42,6 +42,7 @@ _INVENTORY = (
 # Seconds an interpreter of --python may take to list its packages.
 _PATIENCE_S = 60
 
+_BESIDE_PTH = "beside.pth"
 # Of a lock, what an interpreter of --python may do without.
 _NOT_NEEDED = {
     "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
@@ -112,18 +113,15 @@ def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path |
     versions, brought = _inventory(resolved), set[str]()
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
-    if cache and brought and (beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))):
-        resolved, versions, brought = beside, _inventory(beside), set()
     requirements = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
-    for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
-        if build not in versions and other in versions:
-            versions[build] = versions[other]
     lacking = [f"{n}=={v}" if v else n for n, v in requirements if n not in versions and n not in _NOT_NEEDED and n not in brought]
     if lacking:
         raise EnvironmentFailure(
             f"--python {python} lacks {', '.join(lacking)}: install with `{python} -m pip install {' '.join(lacking)}`, "
             "or leave --python out"
         )
+    if cache and brought and (beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))):
+        resolved, versions, brought = beside, _inventory(beside), set()
     notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v).partition("+")[0] != v]
     notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in {*versions, *brought}]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
@@ -141,17 +139,18 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
     lock = directory.with_suffix(".txt")
     lock.write_text("".join(blocks), encoding="utf-8")
     make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python, name=wheels.BESIDE)
-    return _let_see(directory, python)
+    own = directory / "bin" / "python"
+    if not any(directory.glob(f"lib/*/site-packages/{_BESIDE_PTH}")):
+        _let_see(directory, python)
+    return str(own)
 
 
-def _let_see(directory: Path, python: str) -> str:
-    """Let an environment import what another interpreter imports, after its own packages. → the environment's interpreter."""
-    own = str(directory / "bin" / "python")
-    packages = _ask(own, "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
+def _let_see(directory: Path, python: str) -> None:
+    """Let an environment import what another interpreter imports, after its own packages."""
+    packages = _ask(str(directory / "bin" / "python"), "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
     folders = _ask(python, "import sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))")
     lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
-    (Path(packages) / "beside.pth").write_text("".join(lines), encoding="utf-8")
-    return own
+    (Path(packages) / _BESIDE_PTH).write_text("".join(lines), encoding="utf-8")
 
 
 def lock_blocks(lock: Path) -> list[str]:
@@ -317,11 +316,15 @@ def _run(command: list[str], what: str) -> None:
 
 
 def _inventory(python: str) -> dict[str, str]:
-    """Distribution → version."""
-    versions = _ask(python, _INVENTORY)
-    if not isinstance(versions, dict):
-        raise EnvironmentFailure(_no_python(python, f"asked for its packages, it printed {json.dumps(versions)!r}"))
-    return {str(name): str(version) for name, version in versions.items()}
+    """Distribution → version; a package that has several names has all of them."""
+    told = _ask(python, _INVENTORY)
+    if not isinstance(told, dict):
+        raise EnvironmentFailure(_no_python(python, f"asked for its packages, it printed {json.dumps(told)!r}"))
+    versions = {str(name): str(version) for name, version in told.items()}
+    for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
+        if build not in versions and other in versions:
+            versions[build] = versions[other]
+    return versions
 
 
 def _ask(python: str, program: str) -> Any:

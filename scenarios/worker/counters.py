@@ -156,7 +156,7 @@ def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
     }
     clocks = {}
     for name, ask in asked.items():
-        with suppress(nvml.NVMLError):
+        with suppress(nvml.NVMLError, AttributeError):  # another release of nvidia-ml-py may lack a name
             clocks[name] = ask()
     return clocks
 

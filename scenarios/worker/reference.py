@@ -59,9 +59,16 @@ def _candidates(
     for start in range(0, len(answers["tokens"]), batch_size):
         part = slice(start, start + batch_size)
         logits = forced_logits(sut, {k: v[part] for k, v in inputs.items()}, {"tokens": answers["tokens"][part]}, batch_size)
-        top = np.argsort(-logits, axis=-1, kind="stable")[..., :TOP].astype(np.int32)
+        top = _largest(logits)
         ids.append(top)
         values.append(np.take_along_axis(logits, top, -1))
         kept.append(logits[: max(0, logits_rows - start)])
         on_batch()
     return {"top_ids": np.concatenate(ids), "top_logits": np.concatenate(values), "logits": np.concatenate(kept)}
+
+
+def _largest(logits: np.ndarray) -> np.ndarray:
+    """The ids of the `TOP` largest, the largest first, of equal ones the first, int32 [..., TOP]. A whole vocabulary is not sorted."""
+    found = np.sort(np.argpartition(logits, -TOP, axis=-1)[..., -TOP:], axis=-1)
+    order = np.argsort(-np.take_along_axis(logits, found, -1), axis=-1, kind="stable")
+    return np.take_along_axis(found, order, -1).astype(np.int32)

@@ -123,9 +123,16 @@ def _backends(model: torch.nn.Module) -> tuple[set[str], bool]:
     own = [getattr(part, "_orig_mod", part) for part in parts(model)]  # `torch.compile(model)` is a module around the one that holds them
     forwards = [getattr(part.forward, "_torchdynamo_orig_callable", part.forward) for part in own]
     entries = [entry for forward in forwards for entry in eval_frame._debug_get_cache_entry_list(forward)]
-    backends = [eval_frame.innermost_backend(entry.backend) for entry in entries]
+    backends = [_innermost(entry.backend) for entry in entries]
     names = {str(getattr(backend, "compiler_name", backend)) for backend in backends}
     return names, bool(backends) and all((getattr(b, "config", None) or {}).get("triton.cudagraphs", False) for b in backends)
+
+
+def _innermost(backend: Any) -> Any:
+    """The backend within what Dynamo wrapped around it; `eval_frame.innermost_backend` does the same, and not every release has it."""
+    while hasattr(backend, "_torchdynamo_orig_backend"):
+        backend = backend._torchdynamo_orig_backend
+    return backend
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:

@@ -5,9 +5,11 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
+from benchmarks import accelerator
 from harness.execution.environments import ROOT
 from harness.sweep import recipe
 
@@ -85,6 +87,19 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
     cells, _ = measure(tmp_path, grids)
     assert [*cells.values()][0] == first  # it was not measured again
     assert [entry["status"] for entry in cells.values()] == ["ok", "ok"]
+
+
+def test_what_failed_or_keeps_being_cut_off_goes_last():
+    series = [SimpleNamespace(command=command) for command in "abcdef"]
+    cells = {"a": {"status": "error"}, "b": {"status": "ok"}, "f": {"status": "too slow"}}
+    state = {"cells": cells, "cut": {"c": 2, "d": 1}}
+    assert [one.command for one in accelerator._order(series, state)] == ["d", "e", "a", "c"]
+
+
+def test_of_the_list_only_what_is_asked_for_is_measured(tmp_path):
+    cells, page = measure(tmp_path, [grid("mistral"), grid("bert")], "--model", "bert", "--sut", "mock,keras3-jax")
+    assert [("--model bert" in command, entry["status"]) for command, entry in cells.items()] == [(True, "ok")]
+    assert "1 of 1 cells ok" in page
 
 
 def test_when_the_time_is_up_the_rest_is_listed(tmp_path):
