@@ -71,7 +71,8 @@ class Again:
     """The benchmark made again, at one size, precision and device.
 
     Attributes:
-        common: the cells that every SUT has.
+        cells: all of them.
+        common: those that every SUT has which measured a model of the benchmark.
         averages: SUT → the mean over these cells, in milliseconds of a batch; empty where there is none.
         published: SUT → its average of 2019.
     """
@@ -79,6 +80,7 @@ class Again:
     size: str
     precision: str
     device: str
+    cells: Cells
     common: Cells
     averages: Mapping[str, float]
     published: Mapping[str, Average]
@@ -92,17 +94,27 @@ class Again:
 
     @property
     def by_length(self) -> dict[str, list[tuple[float, float]]]:
-        """SUT → (tokens of an input, the mean over the common cells of that length, in milliseconds of a batch)."""
+        """SUT → (tokens of an input, the mean over `through`, in milliseconds of a batch); empty where these are none."""
         lengths = sorted({length for _, _, length in self.common})
-        of_length = {n: [ms for (_, _, length), ms in self.common.items() if length == n] for n in lengths}
-        return {sut: [(float(n), plain.fmean(ms[sut] for ms in of_length[n])) for n in lengths] for sut in self.averages}
+        of_length = {n: [self.common[model, batch, n] for model, batch in self.through] for n in lengths}
+        return {sut: [(float(n), plain.fmean(ms[sut] for ms in of_length[n])) for n in lengths] for sut in self.averages if self.through}
+
+    @property
+    def through(self) -> list[tuple[str, int]]:
+        """The (model, batch) that the common cells have at each of their lengths: a mean over others would be of other models each time."""
+        lengths = {length for _, _, length in self.common}
+        return [
+            (model, batch)
+            for model, batch in dict.fromkeys((model, batch) for model, batch, _ in self.common)
+            if all((model, batch, length) in self.common for length in lengths)
+        ]
 
     @property
     def words(self) -> list[str]:
         """What the averages are, what those of 2019 were, and what may be concluded."""
         title = f"Hugging Face's benchmark of 2019, {self.where}"
         if not self.averages:
-            return [f"{title}: the SUTs have no cell in common, so there are no averages"]
+            return [f"{title}: the SUTs have no cell in common, so there are no averages", *self._beside_2019()]
         names = ", ".join(dict.fromkeys(model for model, _, _ in self.common))
         means = ", ".join(f"{sut} {ms:.4g} ms" for sut, ms in self.averages.items())
         over = statistics.plural(len(self.common), "cell")
@@ -110,17 +122,23 @@ class Again:
 
     def _beside_2019(self) -> Iterator[str]:
         eager, other = "native-torch-eager", "hf-tensorflow"
-        if not {eager, other} <= self.averages.keys() & self.published.keys():
+        both = [times for times in self.cells.values() if {eager, other} <= times.keys()]
+        if not both or not {eager, other} <= self.published.keys():
             return
-        then, now = self.published[other].seconds / self.published[eager].seconds, self.averages[other] / self.averages[eager]
+        then = self.published[other].seconds / self.published[eager].seconds
+        now = sum(times[other] for times in both) / sum(times[eager] for times in both)
         told = " and ".join(f"{p.framework} {p.seconds:g} s" for p in (self.published[eager], self.published[other]))
-        yield f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} ×"
-        if self.size != "full":
-            yield f"nothing may be concluded of 2019 from size {self.size}: its models were those of size full"
+        yield (
+            f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} × over the "
+            f"{statistics.plural(len(both), 'cell')} that both have"
+        )
+        if (self.size, self.precision) != ("full", "float32"):
+            yield f"nothing may be concluded of 2019 from {self.where}: its models were those of size full, in float32"
             return
         yield (
-            "what may be concluded: whether TensorFlow still takes longer than PyTorch beside it, on this machine and these cells. Not how "
-            "much faster either became: machine and cells are others, and each average of 2019 is over the cells that its column had"
+            "what may be concluded: whether TensorFlow takes longer than PyTorch beside it, on this machine and these cells. Not how much "
+            "faster either became: machine and cells are others, and in the script of 2019 PyTorch recorded gradients, and calls on a GPU "
+            "were not waited for"
         )
 
 
@@ -135,9 +153,10 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
     places: dict[tuple[str, ...], Cells] = {}
     for groups in contests:
         c = groups[0].cell if groups else None
-        if c is None or c.model not in wanted or c.scenario != "Offline" or not c.seq_len:
+        if c is None or c.model not in wanted or c.scenario != "Offline" or not c.seq_len or c.dataset != "synthetic" or c.size == "user":
             continue
-        place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode)
+        variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
+        place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
         times = {g.sut: ms for g in groups if (ms := tables.row(g)["ms_per_step"])}
         places.setdefault(place, {}).setdefault((c.model, c.batch_size, c.seq_len), {}).update(times)
     made = [(place, cells) for place, cells in places.items() if {model for model, _, _ in cells} & group]
@@ -152,12 +171,14 @@ def published(device: str) -> dict[str, Average]:
 
 
 def _again(size: str, precision: str, device: str, cells: Cells) -> Again:
-    suts = dict.fromkeys(sut for times in cells.values() for sut in times)
-    common = {key: times for key, times in cells.items() if times.keys() == suts.keys()}
+    group = models.in_group(_GROUP)
+    suts = dict.fromkeys(sut for (model, _, _), times in cells.items() if model in group for sut in times)
+    common = {key: times for key, times in cells.items() if suts.keys() <= times.keys()}
     return Again(
         size=size,
         precision=precision,
         device=device,
+        cells=cells,
         common=common,
         averages={sut: plain.fmean(times[sut] for times in common.values()) for sut in suts} if common else {},
         published=published(device),

@@ -70,7 +70,7 @@ def load(workload: Workload) -> HuggingFaceModel:
         model,
         {name: weights_files.tensor(workload.checkpoint, name) for name in weights_files.names(workload.checkpoint)},
         tf_inputs=False,  # it is built
-        allow_missing_keys=True,  # RoBERTa's pooler, which no hidden state depends on, may not be there; all others are
+        allow_missing_keys=True,  # a folder may lack RoBERTa's pooler, which no hidden state depends on
         tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
     )
     model.jit_compile = workload.execution == "xla"

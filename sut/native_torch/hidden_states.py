@@ -26,15 +26,15 @@ class TorchHiddenStates:
         return {name: values.astype(np.int64) for name, values in inputs.items()}
 
     def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
-        """→ every seventh channel of the last hidden states, float32 [batch, length, channels / 7], on their way to the host."""
+        """→ the last hidden states, float32 [batch, length, channels], on their way to the host."""
         with torch.no_grad():
             tensors = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
             hidden = self.model(**tensors).last_hidden_state
-        return execution.OnItsWay(hidden[..., ::7].float())
+        return execution.OnItsWay(hidden.float())
 
     def to_host(self, outputs: execution.OnItsWay) -> Batch:
-        """The hidden states, once they have arrived."""
-        return {"hidden": outputs.wait().contiguous().numpy()}
+        """Every seventh channel of them, once they have arrived: all are copied to the host, as Keras copies them."""
+        return {"hidden": outputs.wait()[..., ::7].contiguous().numpy()}
 
     def synchronise(self) -> None:
         """Wait for the device."""

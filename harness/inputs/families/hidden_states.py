@@ -27,7 +27,9 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
     """Without the padding id, by which Transformers' RoBERTa counts positions, and KerasHub's does not: the mask says what is padding. The
     tokenizer of bytes begins a prompt with that id."""
     arrays, notes = text.read_padded(model, size, path, own, seq_len)
-    ids, mask, padding = arrays["input_ids"], arrays["attention_mask"], size.config.get("pad_token_id") or 0
+    if (padding := size.config.get("pad_token_id")) is None:
+        return arrays, notes
+    ids, mask = arrays["input_ids"], arrays["attention_mask"]
     return {**arrays, "input_ids": np.where((mask == 1) & (ids != padding), ids, int(padding == 0)).astype(np.int32)}, notes
 
 
