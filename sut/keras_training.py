@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, Unsupported, Workload
 
 Pair = tuple[dict[str, Any], Any]
 """Inputs by name, and labels: what Keras' `fit` calls x and y."""
+
+
+def check_precision(workload: Workload) -> None:
+    """Raises Unsupported where Keras' AdamW would change no weight. LoRA's factors are float32, whatever the precision is."""
+    if workload.precision == "bfloat16" and "lora" not in workload.config:
+        raise Unsupported(
+            "--precision bfloat16: Keras' AdamW computes in the dtype of the weights, which rounds beta_2 (0.999) to 1, and then no step "
+            "changes a weight; --precision float32 trains"
+        )
 
 
 class KerasTraining:

@@ -37,7 +37,7 @@ def write(directory: Path) -> submission.Score:
         "optimizer": job["workload"]["config"]["optimizer"],
         "lora": job["workload"]["config"].get("lora"),
         "trained_parameters": steps.trainable,
-        "held_out": {"metric": mllog.METRIC, "value": mllog.accuracy(steps)},
+        "held_out": {"metric": mllog.metric(record), "value": mllog.accuracy(steps)},
         **step_files.as_json(steps),
         "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
         "system": submission.system_description(record, record["submitter"]),

@@ -20,8 +20,10 @@ def compiled(model: Any, workload: Workload, named: Callable[[Batch], Batch], lo
         named: gives the inputs under the library's names.
         versions: of the libraries whose model it is, by name.
     """
-    optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"])
-    model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=workload.execution == "xla")
+    keras_training.check_precision(workload)
+    xla = workload.execution == "xla"  # else the optimizer would be under XLA wherever there is a GPU
+    optimizer = tf_keras.optimizers.AdamW(**workload.config["optimizer"], jit_compile=xla)
+    model.compile(optimizer=optimizer, loss=loss, metrics=None, jit_compile=xla)
     return KerasTraining(model, workload, named, _epoch, runtime, versions)
 
 

@@ -27,6 +27,7 @@ def compiled(
         versions: of libraries beside Keras and KerasHub, by name.
         arguments: more of `model.compile`.
     """
+    keras_training.check_precision(workload)
     adamw = DenseAdamW if hasattr(runtime.backend, "dense") else keras.optimizers.AdamW
     optimizer = adamw(**workload.config["optimizer"])
     model.compile(optimizer=optimizer, loss=loss, jit_compile=workload.execution == "xla", **arguments)

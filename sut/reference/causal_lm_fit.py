@@ -29,7 +29,7 @@ class Adapted(torch.nn.Module):
 
 def load(workload: Workload) -> ReferenceTraining:
     """The checkpoint's language model with LoRA's factors, which alone are trained."""
-    model, lora, config = library.load_model(workload), workload.config["lora"], workload.config["model"]
+    model, lora, config = library.load_model(workload, attention_dropout=0.0), workload.config["lora"], workload.config["model"]
     model.requires_grad_(False)
     for number, layer in enumerate(model.model.layers):
         for name in adapters.LAYERS:

@@ -48,10 +48,16 @@ def load_model(workload: Workload, **config: Any) -> Any:
     Args:
         config: values in the place of config.json's.
     """
-    torch.set_float32_matmul_precision("highest")  # images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE
+    products_in_float32()
     kind = getattr(transformers, workload.config["classes"]["transformers"])
     model = kind.from_pretrained(workload.checkpoint, local_files_only=True, dtype=torch.float32, attn_implementation="eager", **config)
     return model.to(workload.device).eval()
+
+
+def products_in_float32() -> None:
+    """No TF32 on a GPU: images of vendors set TORCH_ALLOW_TF32_CUBLAS_OVERRIDE, and PyTorch's own default allows it in convolutions."""
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def evidence(model: Any) -> Evidence:

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from sut.contract import Batch, Evidence, Workload
+from sut.reference import library
 
 # An empty package in the place of Meta's own, which imports torchvision for tools that are not used here.
 _spec = importlib.util.find_spec("segment_anything")
@@ -28,6 +29,7 @@ class Reference:
     in_flight, streams_tokens = 1, False
 
     def __init__(self, workload: Workload):
+        library.products_in_float32()
         self.device = workload.device
         self.model = _sam(workload.config["model"])
         self.model.load_state_dict(load_file(workload.checkpoint / "model.safetensors"))

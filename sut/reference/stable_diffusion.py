@@ -12,6 +12,7 @@ from diffusers import AutoencoderKL, DPMSolverMultistepScheduler, StableDiffusio
 from transformers import CLIPTextModel
 
 from sut.contract import Batch, Evidence, Workload
+from sut.reference import library
 
 
 class Reference:
@@ -20,7 +21,7 @@ class Reference:
     in_flight, streams_tokens = 1, False
 
     def __init__(self, workload: Workload):
-        torch.set_float32_matmul_precision("highest")
+        library.products_in_float32()
         self.device, self.config = workload.device, workload.config["model"]
         folder = workload.checkpoint
         self.pipeline = StableDiffusionPipeline(

@@ -9,6 +9,7 @@ import torch
 from diffusers import AutoencoderKL
 
 from sut.contract import Workload
+from sut.reference import library
 from sut.reference.training import ReferenceTraining
 
 
@@ -20,7 +21,7 @@ def _loss(vae: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 
 def load(workload: Workload) -> ReferenceTraining:
     """The checkpoint's VAE, whose encoder alone is trained, with the convolution behind it."""
-    torch.set_float32_matmul_precision("highest")
+    library.products_in_float32()
     vae = AutoencoderKL.from_pretrained(workload.checkpoint, subfolder="vae", torch_dtype=torch.float32).to(workload.device)
     vae.requires_grad_(False)
     for part in (vae.encoder, vae.quant_conv):
