@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -98,6 +99,13 @@ def _image(path: Path, side: int) -> tuple[np.ndarray, int, int]:
             raise UsageError(
                 f"{path}: {picture.width} x {picture.height} pixels; a picture here has {_MOST_PIXELS / 1e6:.0f} million at most: shrink it"
             )
+        picture.load()
+        picture.getexif()
+        for name in (
+            "exif",
+            "Raw profile type exif",
+        ):  # read now; Pillow would write all tags of a turned picture anew, and fail at odd ones
+            picture.info.pop(name, None)
         upright = _rgb(ImageOps.exif_transpose(picture))
     width, height = upright.size
     size = _fitted(width, height, side)
@@ -120,7 +128,7 @@ def _named_faults(path: Path) -> Iterator[None]:
             yield
     except Image.DecompressionBombError:
         raise UsageError(f"{path}: unpacks to far more pixels than {_MOST_PIXELS / 1e6:.0f} million: it is not opened") from None
-    except (OSError, ValueError, SyntaxError, EOFError) as e:
+    except (OSError, ValueError, SyntaxError, EOFError, struct.error) as e:
         raise UsageError(f"{path}: no whole JPEG or PNG file ({e}): save it again, or take it out") from None
 
 
@@ -142,7 +150,7 @@ def _prompts(folder: Path, paths: list[Path]) -> Mapping[str, Target]:
     if not file.exists():
         return {}
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as e:
         raise UsageError(f"{file}: not JSON ({e}): it is an object of file names and their prompts") from None
     if not isinstance(document, dict):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
     for name, read in (("tokenizer.json", _json), ("tokenizer.model", _sentencepiece), ("vocab.txt", _wordpiece), ("vocab.json", _clip)):
         if (path / name).is_file():
             try:
-                return read(path / name, _settings(path), adds)
+                found = read(path / name, _settings(path), adds)
+                return replace(found, encode=partial(_refuse_added, path)) if _adds_tokens(path) and name != "tokenizer.json" else found
             except Exception as e:  # noqa: BLE001  both libraries raise bare Exception and RuntimeError for a file they cannot read
                 raise UsageError(
                     f"--weights {path}: {name} is not a tokenizer ({str(e).strip().splitlines()[0]}): download it again"
@@ -122,6 +124,19 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
         (begin, end),
         lambda text: [begin, *reader.encode(text).ids, end],
         lambda ids: str(reader.decode([i for i in ids if i not in (begin, end)])),
+    )
+
+
+def _adds_tokens(path: Path) -> bool:
+    file = path / "added_tokens.json"
+    return file.is_file() and bool(json.loads(file.read_text(encoding="utf-8")))
+
+
+def _refuse_added(path: Path, text: str) -> list[int]:
+    """Only a tokenizer.json carries these tokens too; without them a mark would be cut into pieces."""
+    raise UsageError(
+        f"--dataset: {path} has added_tokens.json and no tokenizer.json, which carries such tokens: write one with "
+        'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
     )
 
 

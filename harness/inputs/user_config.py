@@ -86,7 +86,8 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
     if kind == "default" and not rope:
         return rest
     if kind not in model.user_weights.rope:
-        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and not every SUT can: it is not served")
+        served = f"scaled as {' or '.join(model.user_weights.rope)}" if model.user_weights.rope else "not scaled"
+        raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}), and those of {model.name} here are {served}")
     if missing := [key for key in _ROPE[kind] if not isinstance(rope.get(key), int | float)]:
         raise UsageError(f"--weights {path}: config.json scales its rotary positions ({kind}) and gives no number for {missing[0]}")
     return {**rest, "rope_scaling": {"rope_type": kind, **rope}}

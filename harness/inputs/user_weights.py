@@ -63,7 +63,7 @@ def look(path: Path, model: Model) -> Folder:
         raise _pickle(path.parent, path.name, model)
     if not path.is_dir():
         why = "is not a directory" if path.exists() else "there is no such directory (names of the Hub are not downloaded)"
-        raise UsageError(f"--weights {path}: {why}; give a folder with config.json and {SINGLE}")
+        raise UsageError(f"--weights {path}: {why}; give {_layout(model)}")
     family = families.of(model)
     make_inputs = family.weights_inputs
     if make_inputs is None:
@@ -79,7 +79,7 @@ def look(path: Path, model: Model) -> Folder:
     stored, extra = _compare(path, model, expected, tensors)
     notes = [*notes, *extra]
     user_tokenizer = tokenizer.of_folder(path / "tokenizer" if model.parts else path, model.user_weights.adds)
-    if user_tokenizer and user_tokenizer.vocabulary > config["vocab_size"]:
+    if user_tokenizer and user_tokenizer.vocabulary > config.get("vocab_size", user_tokenizer.vocabulary):
         raise UsageError(
             f"--weights {path}: {user_tokenizer.name} has {user_tokenizer.vocabulary} tokens and config.json says vocab_size "
             f"{config['vocab_size']}: the two are not of one model"
@@ -101,6 +101,13 @@ def look(path: Path, model: Model) -> Folder:
     )
 
 
+def _layout(model: Model) -> str:
+    """What a folder of weights holds, in a few words."""
+    if model.parts:
+        return f"the folder that {model.native_class}.save_pretrained writes, with a folder for each part"
+    return f"a folder with {SINGLE}" if families.of(model).weights_config else f"a folder with config.json and {SINGLE}"
+
+
 def _end_tokens(path: Path, config: Mapping[str, Any]) -> tuple[int, ...]:
     """Transformers generates by generation_config.json where there is one; chat models have more end tokens there than in config.json."""
     end_ids = config.get("eos_token_id")
@@ -117,7 +124,7 @@ def _check_whole(path: Path) -> None:
     if adapter and not any((path / name).is_file() for name in (SINGLE, INDEX)):
         raise UsageError(
             f"--weights {path}: holds an adapter alone (LoRA or the like), which is no whole model; merge it first: "
-            "PeftModel.from_pretrained(model, DIR).merge_and_unload().save_pretrained(NEW), and give NEW"
+            "PeftModel.from_pretrained(model, DIR).merge_and_unload().save_pretrained(NEW), copy the tokenizer's files there, and give NEW"
         )
 
 
@@ -127,7 +134,7 @@ def _files(path: Path, model: Model) -> tuple[tuple[str, ...], bool]:
         return _files_of_parts(path, model, model.parts), False
     if (path / SINGLE).is_file():
         return (SINGLE,), False
-    if (path / INDEX).is_file():
+    if (path / INDEX).is_file() and not families.of(model).weights_config:
         shards = sorted(set(_weight_map(path).values()))
         if strays := [s for s in shards if Path(s).name != s]:
             raise UsageError(
@@ -155,16 +162,20 @@ def _files_of_parts(path: Path, model: Model, parts: Parts) -> tuple[str, ...]:
         if not (path / file).is_file() and pickles:
             raise _pickle(path, f"{part.name}/{pickles[0]}", model)
         if missing := [f"{part.name}/{name}" for name in ("config.json", Path(file).name) if not (part / name).is_file()]:
+            variants = sorted(p.name for p in part.glob(f"{Path(file).stem}.*.safetensors"))
+            also = f" ({part.name}/{variants[0]} is there: rename it, and so in the other folders)" if variants else ""
             raise UsageError(
-                f"--weights {path}: there is no {missing[0]} in it: give a folder that {model.native_class}.save_pretrained wrote"
+                f"--weights {path}: there is no {missing[0]} in it{also}: give a folder that {model.native_class}.save_pretrained wrote"
             )
     return tuple(files)
 
 
 def _pickle(path: Path, name: str, model: Model) -> UsageError:
+    convert = model.user_weights.convert or f"{model.native_class}.from_pretrained(DIR).save_pretrained(NEW)"
+    tokenizer_too = "" if model.user_weights.convert else ", copy the tokenizer's files into NEW"
     return UsageError(
         f"--weights {path}: {name} is a pickle, and pickles run code when opened: convert it where you trust it, with "
-        f"{model.user_weights.convert.replace('{file}', name)}, and give NEW"
+        f"{convert.replace('{file}', str(path / name))}{tokenizer_too}, and give NEW"
     )
 
 
@@ -284,6 +295,8 @@ def _check_equal(path: Path, name: str, other: str) -> None:
 
 
 def _advice(model: Model) -> str:
+    if families.of(model).weights_config and not model.parts:
+        return "give the checkpoint as it was published"
     kind = model.native_class
     return f"save the folder anew with {kind}.from_pretrained(DIR).save_pretrained(NEW), whose warnings say what is wrong"
 
@@ -308,7 +321,7 @@ def _size(path: Path, model: Model, config: dict[str, Any], precision: str, tens
 
 
 def _extent(config: Mapping[str, Any]) -> str:
-    return f"vocabulary {config['vocab_size']}" if "vocab_size" in config else f"image {config['image_size']} x {config['image_size']}"
+    return f"image {config['image_size']} x {config['image_size']}" if "image_size" in config else f"vocabulary {config['vocab_size']}"
 
 
 def _named(names: list[str]) -> str:

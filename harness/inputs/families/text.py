@@ -44,8 +44,8 @@ def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...
 
     Raises UsageError naming file and line for whatever is not a prompt: nothing is skipped.
     """
-    if path.suffix.lower() == ".json":
-        raise UsageError(f"--dataset {path}: JSON Lines end in .jsonl, one object a line; rename or convert the file")
+    if path.suffix.lower() in (".json", ".csv", ".tsv"):
+        raise UsageError(f"--dataset {path}: is neither text nor JSON Lines (.jsonl, one object with `prompt` a line): convert the file")
     try:
         raw = path.read_bytes()
     except OSError as e:
@@ -55,7 +55,10 @@ def read(path: Path, labels: bool = False) -> tuple[list[Prompt], tuple[str, ...
     except UnicodeDecodeError as e:
         line = raw[: e.start].count(b"\n") + 1
         raise UsageError(f"{path}:{line}: not UTF-8 (byte 0x{raw[e.start]:02x}): convert the file") from None
-    prompts, notes = _json_lines(path, text, labels) if path.suffix.lower() in (".jsonl", ".ndjson") else (_paragraphs(text), ())
+    lines = path.suffix.lower() in (".jsonl", ".ndjson")
+    prompts, notes = _json_lines(path, text, labels) if lines else (_paragraphs(text), ())
+    if not lines and len(prompts) == 1 and (count := prompts[0].text.count("\n") + 1) > 1:
+        notes = (f"the {count} lines of {path.name} are one prompt: an empty line ends a prompt",)
     if not prompts:
         raise UsageError(f"--dataset {path}: no prompt in it: one paragraph of text, or one JSON object with `prompt` a line (.jsonl)")
     return prompts, notes
@@ -144,7 +147,7 @@ def of_one_length(
     most = size.inputs.get("longest", size.config.get("max_position_embeddings", math.inf))  # none where positions are relative
     for prompt, row in zip(prompts, rows, strict=True):
         if len(row) > most:
-            text = f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}: shorten it"
+            text = f"the prompt has {len(row)} tokens and {model.name} {size.name} takes {most}: shorten it, or split it by an empty line"
             raise UsageError(f"{path}:{prompt.line}: {text}")
         if seq_len is not None and len(row) > seq_len:
             text = f"the prompt has {len(row)} tokens: shorten it, or give --seq-len {len(row)} or more"
@@ -202,7 +205,10 @@ def notes(path: Path, size: Size, rows: list[list[int]], reader: Tokenizer, own:
     shortest, longest = min(map(len, rows)), max(map(len, rows))
     summary = f"{path.name}: {len(rows)} prompts of {shortest} to {longest} tokens{padding} ({reader.name})"
     if size.name == "user" and own is None:
-        return summary, "the weights bring no tokenizer, so each byte is a token: speeds hold, and the answers mean nothing"
+        return summary, (
+            "the weights bring no tokenizer, so each byte is a token: prompts are several times as long as with the model's own, and the "
+            "answers mean nothing; copy its tokenizer.json into the folder"
+        )
     return (summary,)
 
 

@@ -84,7 +84,7 @@ class UserWeightsRules:
         optional: ends of the names of tensors that no answer depends on, and that may be left out.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
-        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its name.
+        convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its path. Empty: Transformers' own.
         rope: how config.json may scale rotary positions, as Transformers calls it; a SUT that cannot says so.
         adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
     """
@@ -98,7 +98,7 @@ class UserWeightsRules:
     optional: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     tied: Mapping[str, str] = field(default_factory=dict)
-    convert: str = "model.save_pretrained(NEW, safe_serialization=True)"
+    convert: str = ""
     rope: tuple[str, ...] = ()
     adds: Mapping[str, bool] = field(default_factory=dict)
 
