@@ -174,3 +174,8 @@ class Result:
             return cls(**values | {name: tuple(values.get(name, ())) for name in ("levels", "unranked", "warnings")})
         except (KeyError, TypeError, ValueError) as e:
             raise ValueError(f"it is no result of this version of the harness: {e}") from None
+
+
+def short(value: float | None) -> str:
+    """A figure as people read it: four digits, or a whole number where it has more; empty where there is none."""
+    return "" if value is None else f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
-from harness.cell import Result, Status
+from harness.cell import Result, Status, short
 from scenarios.table import SCENARIOS
 from scenarios.worker.heartbeat import Beat
 
@@ -178,16 +178,16 @@ def speed(result: Result) -> str:
     """The figures of a result in one line, the scenario's own first."""
     m, one = result.metrics, result.metric
     assert one is not None
-    parts = [f"{one.value:,.4g} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
+    parts = [f"{short(one.value)} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
     if "latency_p50_ms" in m:
         parts.append(f"median {m['latency_p50_ms']:.4g} ms")
     if "tokens_per_second" in m:
-        parts.append(f"{m['tokens_per_second']:,.4g} tokens/s")
+        parts.append(f"{short(m['tokens_per_second'])} tokens/s")
     if one.name == "ms_per_step":
         if "step_mean_low_ms" in m:
-            parts[0] += f" ({m['step_mean_low_ms']:,.4g}–{m['step_mean_high_ms']:,.4g})"
+            parts[0] += f" ({short(m['step_mean_low_ms'])}–{short(m['step_mean_high_ms'])})"
             parts.append(f"median {m['step_median_ms']:.4g}, 90th percentile {m['step_p90_ms']:.4g}")
-        parts.append(f"{m['samples_per_second']:,.4g} samples/s")
+        parts.append(f"{short(m['samples_per_second'])} samples/s")
     elif "ms_per_step" in m:
         parts.append(f"{m['ms_per_step']:.4g} ms/step")
     if "ms_per_denoising_step" in m:
@@ -218,8 +218,7 @@ def _steps(result: Result) -> str:
     m, lengths = result.metrics, f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
     text = (
         f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after a first one of "
-        f"{m['first_step_seconds']:.3g} s; {m['input_seconds']:.2g} s waiting for input"
-        + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")
+        f"{m['first_step_seconds']:.3g} s" + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")
     )
     if "drift_fraction" in m:
         return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"

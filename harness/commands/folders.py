@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness import terminal
 from harness.comparison import tables
 from harness.errors import UsageError
 
 
 def groups_below(directory: Path) -> list[tables.Group]:
-    """The cells below a folder. Raises UsageError where there is none."""
+    """The cells below a folder; files that cannot be read are named on standard error. Raises UsageError where there is none."""
     if not directory.is_dir():
         what = "it is a file" if directory.exists() else "there is no such directory"
         raise UsageError(f"{directory}: {what}; give a folder of run directories")
-    groups = tables.groups([directory])
+    results, faults = tables.find(directory)
+    for path, why in faults.items():
+        terminal.error(f"left out: {path}: {why}")
+    groups = tables.grouped(results)
     if not groups:
         raise UsageError(f"{directory}: no finished run lies below it; ./run.sh writes them below --out (default: runs/)")
     return groups

@@ -13,6 +13,7 @@ from harness import terminal
 from harness.cell import MODES, PRECISIONS, Result, Status
 from harness.execution.environments import made_for
 from harness.inputs import models
+from harness.request import asked
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
 from sut.devices import HOST
@@ -29,8 +30,8 @@ def main(arguments: list[str]) -> int:
         metavar="DIR",
         type=Path,
         nargs="?",
-        const=Path("runs"),
-        help="only which SUT runs which model, by the registry and by the finished runs below DIR (default: runs)",
+        const=asked.Asked.out,
+        help="only which SUT runs which model, by the registry and by the finished runs below DIR (default: runs/ beside run.sh)",
     )
     flags = parser.parse_args(arguments)
     if flags.matrix:

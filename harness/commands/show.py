@@ -12,7 +12,7 @@ from harness.request.flags import Parser, add_output
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code of the run it shows."""
+    """Run the command. → the exit code of the run it shows; 1 too where a result cannot be read."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(prog="./run.sh show", description="Print a finished run again, with its answers in words.", allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory; of a folder of several, each is shown")
@@ -29,4 +29,4 @@ def main(arguments: list[str]) -> int:
         for result in results:
             terminal.result(result, before=compare.beside_earlier(result))
             terminal.answers(() if flags.quiet else words.read(Path(result.directory)))
-    return 0 if all(result.status == "ok" for result in results) else 1
+    return 0 if not faults and all(result.status == "ok" for result in results) else 1

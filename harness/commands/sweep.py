@@ -134,6 +134,7 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "twin": next((s.label for s in measurable if s.twin), None),
         "repeats": sweep.repeats.least,
         "until": sweep.repeats.until,
+        "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
         "finished": len(results),
         "seconds": round(cost.all_seconds),
@@ -158,6 +159,11 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(summary['cells'])} cells{twin}; {summary['measurements']} measurements, {summary['finished']} of them there already"
     seconds = summary["seconds"]
     yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
+    if summary["until"]:
+        yield (
+            f"at least so long: repeats are added, up to {summary['most_repeats']} of each cell, until its ratio to the first one is known "
+            f"to ± {summary['until']:.1%}"
+        )
     where = next(p for p in (Path(summary["folder"]), *Path(summary["folder"]).parents) if p.exists())
     memory = available_memory_bytes() or psutil.virtual_memory().available
     yield (
@@ -186,7 +192,9 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
 def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: Path, as_json: bool) -> None:
     """A row for each cell, and the answer in words last."""
     from harness import terminal
+    from harness.comparison import statistics
     from harness.report import content
+    from harness.sweep import schedule
 
     report = content.of_results(list(results.values()), terminal.near(str(out)))
     if as_json:
@@ -197,12 +205,19 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
         columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
         terminal.table(f"Sweep {sweep.folder.name}", columns, _rows(sweep.series, results))
         terminal.report(report.headline, report.sentences, [], (), report.advice)
+        until = sweep.repeats.until
+        if until and (wide := schedule.wide(sweep.series, results, until)):
+            most = statistics.plural(sweep.repeats.most, "repeat")
+            terminal.line(
+                f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in {most}; --max-repeats N allows more"
+            )
         hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 
 
 def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
     """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
+    from harness.cell import short
     from harness.comparison import statistics
     from harness.sweep import schedule
 
@@ -216,7 +231,7 @@ def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -
             one.label,
             str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
             f"{len(good)}",
-            f"{summary.median:,.4g} {good[0].unit}{_spread(summary)}" if summary else "",
+            f"{short(summary.median)} {good[0].unit}{_spread(summary)}" if summary else "",
             _compared(ratio) if ratio else "",
             faulty.reason if faulty else "" if own else one.obstacle,
         ]

@@ -9,10 +9,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness.cell import Cell, Result
+from harness.cell import LORA, Cell, Result, short
 from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
-from sut.registry import FIT
+from sut.registry import FIT, SUTS
 
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
@@ -136,8 +136,8 @@ def figure(group: Group) -> str:
     s, metric = group.summary, group.metric
     if s is None or metric is None:
         return ""
-    around = f" ({s.low:,.4g}–{s.high:,.4g})" if s.low is not None and s.high is not None else ""
-    return f"{s.median:,.4g} {metric.unit}{around}"
+    around = f" ({short(s.low)}–{short(s.high)})" if s.low is not None and s.high is not None else ""
+    return f"{short(s.median)} {metric.unit}{around}"
 
 
 def differences(a: Group, b: Group) -> list[str]:
@@ -152,6 +152,8 @@ def differences(a: Group, b: Group) -> list[str]:
         if one != other:
             sentences.append(f"other {what}: {one} / {other}")
     changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
+    if other_factors((a.cell, b.cell)):
+        sentences.append("their LoRA trains other factors; --lora matched trains the same")
     if a.cell.sut != b.cell.sut:
         changed = [name for name in changed if name in x.versions and name in y.versions]
     sentences += [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]
@@ -166,6 +168,11 @@ def differences(a: Group, b: Group) -> list[str]:
     return sentences
 
 
+def other_factors(cells: Iterable[Cell]) -> bool:
+    """Whether these are trainings by LoRA that lay out what they train in different ways."""
+    return len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS}) > 1
+
+
 def beside_earlier(result: Result) -> str | None:
     """What a run says beside the runs of its cell before it, one sentence; None where it is the first one or has no figure.
 
@@ -177,7 +184,10 @@ def beside_earlier(result: Result) -> str | None:
     if not earlier:
         return None
     before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
-    changed = differences(before, new)
+    disturbed = [
+        f"{name} was disturbed: {why}" for name, run in (("that run", earlier[-1]), ("this run", last)) if (why := run.disturbances[0])
+    ]
+    changed = [*differences(before, new), *disturbed]
     alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
     meaning = "; ".join(changed) or "settings and versions are the same, so this is chance"
     if alike.summary and alike.summary.spread is not None:

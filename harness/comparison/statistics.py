@@ -28,6 +28,7 @@ _BATCHES, _FEWEST_A_BATCH = 20, 10
 # Advice: a repeat is an outlier beyond so many deviations (Iglewicz & Hoaglin 1993, the modified z score) and so large a share.
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
 _DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
+_MOST_DECIMALS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,6 +211,8 @@ def _spread(low: float | None, high: float | None) -> float | None:
 def _digits(value: float, low: float, high: float) -> str:
     width = high - low
     decimals = 0 if value >= 100 else 2 - (value >= 10) + (1e-9 < width < 0.02) + (1e-9 < width < 0.002)
+    while decimals < _MOST_DECIMALS and any(end != 1 and round(end, decimals) == 1 for end in (low, high)):
+        decimals += 1  # 1.001 as 1.00 would read as if 1 lay inside
     return f"{value:,.{decimals}f}"
 
 

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -125,15 +126,26 @@ class Run:
         return str(self.record.get("started", ""))
 
     @property
-    def order(self) -> tuple[int, str, str]:
-        """Sorts runs by the time they began; of older records by the folder."""
-        return (int(self.record.get("started_monotonic_ns", 0)) if not self.started else 0, self.started, self.result.directory)
+    def started_s(self) -> float:
+        """When it began, seconds since 1970: a text sorts wrongly over two time zones. 0 where it was not recorded."""
+        try:
+            return datetime.fromisoformat(self.started).timestamp()
+        except ValueError:
+            return 0.0
 
     @property
-    def turn(self) -> tuple[str, int] | None:
-        """(the sweep, the repeat) in which it was measured; None: in no sweep."""
-        mark = self.result.sweep
-        return (mark.id, mark.repeat) if mark else None
+    def order(self) -> tuple[int, float, str]:
+        """Sorts runs by the time they began; of older records by the folder."""
+        return (int(self.record.get("started_monotonic_ns", 0)) if not self.started else 0, self.started_s, self.result.directory)
+
+    @property
+    def turn(self) -> tuple[tuple[str, ...], str, int] | None:
+        """(--out, the sweep, the repeat) in which it was measured; None: in no sweep.
+
+        Sweeps of the same cells have one id, wherever they write.
+        """
+        mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
+        return (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat) if mark else None
 
     @property
     def metric(self) -> Metric | None:
@@ -334,7 +346,7 @@ def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
 
 def in_turns(a: Group, b: Group) -> bool:
     """Whether the repeats were interleaved: each pair had begun before the first run of the next pair did."""
-    pairs = [sorted((x.started, y.started)) for x, y in zip(a.good, b.good, strict=False)]
+    pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
     equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
     return equal and all(earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False))
 

@@ -79,7 +79,10 @@ class Content:
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
             keyed.setdefault((group.work, group.last.result.mode, _machine(group, self.groups)), []).append(group)
-        return [Contest.of(of_one) for of_one in keyed.values()]
+        named: dict[str, list[Group]] = {}
+        for first, *_ in keyed.values():
+            named.setdefault(compare.describe(first), []).append(first)
+        return [Contest.of(of_one, _apart(of_one[0], named[compare.describe(of_one[0])])) for of_one in keyed.values()]
 
     @cached_property
     def suts(self) -> list[str]:
@@ -115,8 +118,10 @@ class Content:
         if not ranked:
             return f"{len(contested)} comparisons, none of them ranked: {_commonest(contested)}"
         wins = {sut: sum(c.entries[sut].best for c in ranked if sut in c.entries) for sut in self.suts}
-        best = max(wins, key=lambda sut: wins[sut])
-        return f"{best} is fastest, or not shown to be slower than any, in {wins[best]} of {len(ranked)} comparisons"
+        most = max(wins.values())
+        best = [sut for sut in wins if wins[sut] == most]
+        words = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
+        return f"{words} fastest, or not shown to be slower than any, in {most} of {len(ranked)} comparisons"
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -139,9 +144,11 @@ class Content:
     @cached_property
     def means(self) -> list[str]:
         """Mean speeds over the contests in which all compared SUTs have figures, in one sentence; none where there are fewer than two."""
-        order = [sut for sut in self.suts if any(sut in c.entries and c.entries[sut].group.good for c in self.contests)]
+        contested = [c for c in self.contests if len(c.good) > 1]
+        contested = [c for c in contested if not c.unranked] or contested
+        order = [sut for sut in self.suts if any(sut in c.entries and c.entries[sut].group.good for c in contested)]
         base = _BARE if _BARE in order else next(iter(order), "")
-        common = [c for c in self.contests if len(c.good) > 1 and all(s in c.entries and c.entries[s].group.good for s in order)]
+        common = [c for c in contested if all(s in c.entries and c.entries[s].group.good for s in order)]
         if len(common) < 2 or len(order) < 2:
             return []
         means = {
@@ -180,7 +187,7 @@ class Content:
                 bare_ms=tables.row(bare)["ms_per_step"],
                 keras_token_ms=_token_ms(g),
                 bare_token_ms=_token_ms(bare),
-                cost=bare.cell.sut == SUTS[g.cell.sut].without_keras,
+                cost=bare.cell.sut == SUTS[g.cell.sut].without_keras and not c.other_factors,
             )
             for c in self.contests
             for g in c.good
@@ -226,6 +233,15 @@ def of_results(results: Sequence[Result], source: str, faults: dict[Path, str] |
 def _machine(group: Group, groups: Iterable[Group]) -> str:
     """A cell that never started knows no machine: it is put to those that did the same work."""
     return group.last.machine or next((g.last.machine for g in groups if g.work == group.work and g.last.machine), "")
+
+
+def _apart(group: Group, same: Sequence[Group]) -> str:
+    """What tells a group from others whose work has the same name: the mode, the machine, or what `compare.describe` leaves out."""
+    values = [
+        (g.last.result.mode, g.last.machine, f"weights {g.cell.weights}", g.cell.eos and f"end tokens: {g.cell.eos}")
+        for g in (group, *same)
+    ]
+    return ", ".join(text for n, text in enumerate(values[0]) if text and any(other[n] != text for other in values))
 
 
 def _paybacks(contest: Contest) -> Iterator[Payback]:

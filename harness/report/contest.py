@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from harness.cell import Status
+from harness.cell import Status, short
 from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.inputs import models
@@ -43,25 +43,27 @@ class Contest:
     Attributes:
         groups: one a SUT, the last that was measured.
         older: how many earlier measurements of the same cells, by other versions or for another time, are left out.
+        apart: what tells it from other contests of the same name, such as another machine; empty where there is none.
     """
 
     groups: tuple[Group, ...]
     older: int = 0
+    apart: str = ""
 
     @classmethod
-    def of(cls, groups: Sequence[Group]) -> Contest:
+    def of(cls, groups: Sequence[Group], apart: str = "") -> Contest:
         """The contest of groups that did the same work: of each SUT the last that was measured and has a figure."""
         latest: dict[str, Group] = {}
         for group in groups:
             other = latest.get(group.sut)
             if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
                 latest[group.sut] = group
-        return cls(groups=tuple(latest.values()), older=len(groups) - len(latest))
+        return cls(groups=tuple(latest.values()), older=len(groups) - len(latest), apart=apart)
 
     @cached_property
     def name(self) -> str:
         """The work in words."""
-        return compare.describe(self.groups[0])
+        return compare.describe(self.groups[0]) + (f", {self.apart}" if self.apart else "")
 
     @cached_property
     def good(self) -> list[Group]:
@@ -89,9 +91,18 @@ class Contest:
 
     @cached_property
     def field(self) -> list[Group]:
-        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked."""
+        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked.
+
+        The mean of all runs orders them. But one that is shown to be faster than the first leads: pairs of repeats decide, and not single
+        runs that the other had no partner for.
+        """
         ranked = [g for g in self.good if not g.unranked]
-        return ranked if len(ranked) > 1 else self.good
+        field = ranked if len(ranked) > 1 else self.good
+        for rival in field[1:]:
+            ratio = tables.ratio(rival, field[0])
+            if ratio.different and ratio.value > 1:
+                field = [rival, *(g for g in field if g is not rival)]
+        return field
 
     @cached_property
     def unranked(self) -> str:
@@ -123,7 +134,13 @@ class Contest:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
         outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
         reason = self.unranked or "; ".join(outside)
-        return f"{self.finding}. Not ranked: {reason}" if reason else self.finding
+        note = "; their LoRA trains other factors, and --lora matched the same" if self.other_factors else ""
+        return f"{self.finding}{note}" + (f". Not ranked: {reason}" if reason else "")
+
+    @property
+    def other_factors(self) -> bool:
+        """Whether these are trainings by LoRA whose libraries train other factors each (`--lora own`)."""
+        return compare.other_factors(g.cell for g in self.good)
 
     def _of_leader(self, leader: Group, second: Group) -> str:
         equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
@@ -163,11 +180,6 @@ class Contest:
     def decided(self) -> bool:
         """Whether it has a best SUT."""
         return any(entry.best for entry in self.entries.values())
-
-
-def short(value: float | None) -> str:
-    """A figure as a table shows it: four digits."""
-    return "" if value is None else f"{value:,.4g}" if abs(value) < 10000 else f"{value:,.0f}"
 
 
 def range_of(low: float | None, high: float | None) -> str:

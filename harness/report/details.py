@@ -15,6 +15,7 @@ import numpy as np
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
 from harness import images, masks, terminal, words
+from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
 from harness.images import Shown
@@ -193,7 +194,7 @@ def _settings(group: Group) -> Iterator[tuple[str, str]]:
     git = run.record.get("git", {})
     yield "source", f"{git.get('revision') or 'no revision'}{' with changes' if git.get('dirty') else ''}"
     yield "began", run.started or "unknown"
-    yield "repeats", ", ".join(f"{figure:,.4g}" for figure in group.figures) or "none"
+    yield "repeats", ", ".join(short(figure) for figure in group.figures) or "none"
 
 
 def _plain(value: Any) -> str:

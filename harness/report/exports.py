@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from harness.cell import short
 from harness.comparison import tables
 from harness.report.content import Content
-from harness.report.contest import Contest, range_of, short
+from harness.report.contest import Contest, range_of
 
 
 def rows(content: Content) -> list[dict[str, Any]]:

@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from harness.report.contest import Contest, short
+from harness.cell import short
+from harness.report.contest import Contest
 from harness.report.keras_published import Gain
 from sut.registry import SUTS
 
@@ -51,7 +52,7 @@ def colour(sut: str) -> str:
     """The one colour of a SUT, options or not."""
     name = sut.split(" ")[0]
     others = [known for known in SUTS if known != "mock"]
-    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name)]
+    return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name) % len(_PALETTE)]
 
 
 def bars(contest: Contest, name: str) -> str:

@@ -12,10 +12,11 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.page import templates
+from harness.cell import short
 from harness.comparison.history import Trend
 from harness.report import figures, keras_published
 from harness.report.content import Content
-from harness.report.contest import Contest, range_of, short
+from harness.report.contest import Contest, range_of
 from harness.report.details import Details, times_ms
 from harness.report.hf_2019 import Again
 from scenarios.table import SCENARIOS
@@ -92,9 +93,10 @@ def _trend(trend: Trend, name: str) -> str:
 
 
 def _by_length(again: Again, name: str) -> str:
-    if len({length for _, _, length in again.common}) < 2:
+    if not again.through or len({length for _, _, length in again.common}) < 2:
         return ""
-    title = f"mean time of a batch over the cells that all SUTs have, {again.where}"
+    names = ", ".join(f"{model} at batch {batch}" for model, batch in again.through)
+    title = f"mean time of a batch over what all SUTs have at each length ({names}), {again.where}"
     return figures.lines(again.by_length, name, "tokens an input", "ms a batch, less is better", title)
 
 
@@ -124,10 +126,11 @@ def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:
             work = dict(contest.groups[0].work)
             x = work.pop(axis)
             for group in contest.good if contest.higher_is_better and x else ():
-                series = families.setdefault(tuple(work.items()), {}).setdefault(group.sut, [])
+                series = families.setdefault((*work.items(), ("apart", contest.apart)), {}).setdefault(group.sut, [])
                 series.append((float(x), group.summary.median if group.summary else 0.0))
         several = [(work, series) for work, series in families.items() if any(len(points) > 1 for points in series.values())]
         for n, (fixed, by_sut) in enumerate(several[: _MOST_FIGURES // 2]):
             values = dict(fixed)
-            name = f"{values['model']} {values['size']} {values['task']}, {values['scenario']}, {values['precision']}: speed over {label}"
+            parts = (f"{values['model']} {values['size']} {values['task']}", values["scenario"], values["precision"], values["apart"])
+            name = f"{', '.join(filter(None, parts))}: speed over {label}"
             yield name, Markup(figures.lines(by_sut, f"{axis}{n}", label, "samples/s, more is better", name))

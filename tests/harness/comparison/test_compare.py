@@ -74,6 +74,21 @@ def test_a_cell_without_a_figure_says_why(tmp_path):
     assert compared(tmp_path)[0].verdict == "no figure in b: oom: the kernel killed the worker"
 
 
+def test_sweeps_of_the_same_cells_in_two_folders_were_not_measured_in_turns(tmp_path):
+    write(tmp_path / "a", cell(), STEADY, sweep="sweep-0123-1")
+    write(tmp_path / "b", cell(), STEADY, sweep="sweep-0123-1", day=2)
+    (c,) = compared(tmp_path)
+    assert c.ratio.method == "Welch t" and "not measured in turns" in c.flags[-1]
+
+
+def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
+    write(tmp_path / "a", cell(), STEADY)
+    write(tmp_path / "a", cell("keras3-torch"), STEADY)
+    write(tmp_path / "b", cell(), STEADY)
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 0
+    assert "says nothing of 1 of 2 cells" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("figures", "code"), [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 0)])
 def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])

@@ -111,7 +111,13 @@ def test_what_is_no_figure_is_refused(figures):
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
-    [(1.43, 1.52, "1.43–1.52"), (0.971, 1.049, "0.97–1.05"), (1.0012, 1.0019, "1.0012–1.0019"), (150, 172, "150–172")],
+    [
+        (1.43, 1.52, "1.43–1.52"),
+        (0.971, 1.049, "0.97–1.05"),
+        (1.001, 1.03, "1.001–1.030"),
+        (1.0012, 1.0019, "1.0012–1.0019"),
+        (150, 172, "150–172"),
+    ],
 )
 def test_an_interval_has_the_digits_that_tell_its_ends_apart(low, high, text):
     assert statistics.interval(low, high) == text

@@ -36,6 +36,14 @@ def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
     assert len(tables.groups([tmp_path])) == 2, why
 
 
+def test_runs_follow_one_another_by_the_time_and_not_by_the_clock_of_their_zone(tmp_path):
+    write(tmp_path, cell(), [100], record={"started": "2026-10-25T02:50:00+0200"})
+    write(tmp_path, cell(), [200], record={"started": "2026-10-25T02:10:00+0100"})  # the hour that comes twice
+    write(tmp_path, cell(), [300], record={"started": "2026-10-25T00:40:00+0000"})
+    (group,) = tables.groups([tmp_path])
+    assert group.figures == [300, 100, 200]
+
+
 def test_a_version_the_sut_does_not_use_makes_no_other_row(tmp_path):
     write(tmp_path, cell(), [100])
     write(tmp_path, cell(), [100], record={"environment": {"versions": {**VERSIONS, "torch": "9"}}})

@@ -20,7 +20,7 @@ from harness.measurement import run
 from harness.report import content, details, exports, figures, keras_published, page
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
-from tests.support.synthetic_runs import cell, write
+from tests.support.synthetic_runs import MACHINE, cell, write
 
 WHEN = datetime(2026, 8, 20, 12, 0, tzinfo=UTC)
 SCHEMA = json.loads((ROOT / "compliance/schemas/report.json").read_text())
@@ -64,6 +64,36 @@ def test_a_clear_winner_is_stated_with_its_ratio_and_interval(tmp_path):
     write(tmp_path, cell("keras3-jax"), [147, 148, 146])
     write(tmp_path, cell("native-torch-eager"), [100, 101, 99], first_minute=1)
     assert re.fullmatch(r".*: keras3-jax is fastest: 1\.4[67]\d* × native-torch-eager \(1\.4\d+–1\.\d+\)", gathered(tmp_path).headline)
+
+
+def test_the_one_that_is_shown_to_be_faster_leads_whatever_single_runs_say(tmp_path):
+    slower, faster = cell("keras3-jax"), cell("native-torch-eager")
+    write(tmp_path, slower, [100, 100.5, 99.5], sweep="s-1")
+    write(tmp_path, faster, [105, 105.5, 104.5], sweep="s-1")
+    write(tmp_path, slower, [120, 120], day=2)  # alone, on a quicker day
+    (contest,) = gathered(tmp_path).contests
+    assert contest.good[0].sut == "keras3-jax"
+    assert "native-torch-eager is fastest: 1.05" in contest.answer
+    assert [sut for sut, entry in contest.entries.items() if entry.best] == ["native-torch-eager"]
+
+
+def test_all_that_were_fastest_equally_often_are_named(three):
+    for n, sut in enumerate(SUTS):
+        write(three, cell(sut, batch_size=1), [(20, 21, 10)[n] * x for x in np.roll([1, 1.1, 0.9], n)], first_minute=n)
+    headline = gathered(three).headline
+    assert headline == "keras3-jax and native-torch-compile are each fastest, or not shown to be slower than any, in 2 of 2 comparisons"
+
+
+def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
+    for mode, cpu in (("quick", "One"), ("valid", "One"), ("quick", "Another")):
+        for sut in SUTS[:2]:
+            write(tmp_path, cell(sut), [100, 101, 99], mode=mode, record={"machine": {**MACHINE, "cpu": cpu}})
+    report = gathered(tmp_path)
+    work = "bert base predict, Offline, float32, batch 32, cpu, 128 tokens"
+    names = {f"{work}, {mode}, {cpu}, 2 threads, 8 GiB" for mode, cpu in (("quick", "One"), ("valid", "One"), ("quick", "Another"))}
+    assert {contest.name for contest in report.contests} == names
+    assert cli.main(["report", str(tmp_path), "--figures", str(tmp_path / "svg"), "--quiet"]) == 0
+    assert len(list((tmp_path / "svg").glob("*.svg"))) == 3
 
 
 @pytest.mark.parametrize(
@@ -139,6 +169,8 @@ def test_means_are_over_what_all_suts_have(tmp_path):
         write(tmp_path, cell("native-torch-eager", batch_size=batch), [10, 10, 10])
         if batch < 32:
             write(tmp_path, cell("keras3-jax", batch_size=batch), [10 * factor] * 3)
+    for sut, figure in (("keras3-jax", 700), ("native-torch-eager", 10), ("mock", 10)):
+        write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
     assert gathered(tmp_path).means == ["geometric mean of the 2 comparisons that all SUTs have, beside native-torch-eager: keras3-jax 4 ×"]
 
 
@@ -293,7 +325,9 @@ def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words
     assert (three / "other").read_text() == "mine"
 
 
-def test_a_result_that_cannot_be_read_is_named(three):
+def test_a_result_that_cannot_be_read_is_named(three, capsys):
     (three / "broken").mkdir()
     (three / "broken/result.json").write_text("{")
     assert "broken/result.json" in page.render(gathered(three), WHEN)
+    assert cli.main(["report", str(three)]) == 0
+    assert "left out: " in capsys.readouterr().err

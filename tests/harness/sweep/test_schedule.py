@@ -74,10 +74,11 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
 
 
 def test_there_is_a_limit_to_added_repeats():
-    order, _ = play(
-        make(twin=True), RepeatPlan(least=2, most=4, until=0.001), lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin)
-    )
+    series = make(twin=True)
+    repeats = RepeatPlan(least=2, most=4, until=0.001)
+    order, results = play(series, repeats, lambda one, repeat: ended(one, 100 + 30 * (repeat % 2) * one.twin))
     assert max(repeat for _, repeat in order) == 4
+    assert (schedule.wide(series, results, 0.001), schedule.wide(series, results, 0.9)) == (1, 0)
 
 
 def test_where_less_is_faster_the_ratio_is_turned_over():
