@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -269,10 +270,10 @@ def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[st
     seconds: dict[str, float] = {k: v / 1e9 for k, v in durations_ns.items()}
     of_worker = sum(seconds.values())
     seconds |= record["setup_seconds"]
-    if performance.test_start_ns <= record["started_monotonic_ns"]:
-        return seconds
     until_measuring = (performance.test_start_ns - record["started_monotonic_ns"]) / 1e9
     others = dict(record.get("command_seconds", {}))
+    if not 0 < until_measuring <= others.get("total", math.inf):  # a test of an earlier command, perhaps of before the machine started
+        return seconds
     if total := others.pop("total", None):
         seconds |= {"around the test": max(0.0, others.pop("performance", of_worker) - of_worker), **others}
         seconds |= {"other": max(0.0, total - sum(seconds.values())), "total": total}

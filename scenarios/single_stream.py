@@ -30,7 +30,7 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
 
 def least(job: Job) -> str:
     """What a quick test needs at least, in words."""
-    return "one query after the other"
+    return "one query"
 
 
 def callbacks(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness import locks, terminal
 from harness.request.flags import Parser, add_common, known_name
+from sut.devices import DEVICES
 
 _KINDS = {
     "environments": "made again from their locks, over the network",
@@ -16,6 +18,8 @@ _KINDS = {
     "references": "computed again by the reference's framework",
 }
 """Folder of the cache → what its removal costs."""
+_OWN = re.compile(rf"dev|.+-({'|'.join(DEVICES)})|.+-[0-9a-f]{{8,16}}(\..+)?")
+"""Names that the harness gives. --cache may name a folder that holds a user's own `checkpoints` or `inputs`, too."""
 
 
 def main(arguments: list[str]) -> int:
@@ -53,9 +57,9 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """Everything but locks, which others may wait at, and the environment that runs this."""
+    """What has a name of ours, but for locks, which others may wait at, and the environment that runs this."""
     for path in sorted(folder.glob("*")):
-        if path.suffix != ".lock" and path.name != "core":
+        if path.suffix != ".lock" and _OWN.fullmatch(path.name):
             yield path
 
 

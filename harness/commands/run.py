@@ -85,7 +85,9 @@ def _next(result: Any, request: Any) -> str:
 
     if result.status == "skipped":
         return "the same command, changed as the status line says"
-    if result.status in ("error", "oom"):
+    if result.status == "oom":
+        return "a smaller --batch-size, --size or --seq-len"
+    if result.status == "error":
         log = f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log" if result.directory else ""
         return f"the same command goes on from here: {request.asked.command}{log}"
     if result.status == "unsupported":
@@ -147,6 +149,8 @@ def planned(request: Request, prompts: int | None, obstacle: str | None, no_refe
     samples = request.samples if prompts is None or request.trains else prompts
     limits = request.limits(samples)
     environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))
+    if request.asked.python:
+        environments.pop(request.spec.environment, None)
     missing = [name for name in environments if not is_made(request.asked.cache, name, request.device, request.rules.round)]
     return {
         "sut": request.asked.sut,

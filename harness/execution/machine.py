@@ -93,7 +93,11 @@ def gpus_without_nvml() -> int:
 
 def command_started_monotonic_ns() -> int:
     """When the user's command began, on the monotonic clock: run.sh becomes this process by exec, so its own start counts."""
-    return time.monotonic_ns() - int((time.time() - psutil.Process().create_time()) * 1e9)
+    age_s = time.time() - psutil.Process().create_time()  # up to a second off: Linux tells when it started in whole seconds
+    with suppress(OSError, ValueError, IndexError, AttributeError):
+        started_ticks = int(Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19])  # proc_pid_stat(5)
+        age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+    return time.monotonic_ns() - int(age_s * 1e9)
 
 
 def describe() -> dict[str, Any]:

@@ -158,6 +158,8 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
         if name not in kinds:
             there = f"it takes {', '.join(kinds)}" if kinds else "it takes none"
             raise UsageError(f"--sut-option {text}: {sut} has no such option{did_you_mean(name, kinds)}; {there}")
+        if name in values:
+            raise UsageError(f"--sut-option {name}: is given twice; give it once")
         kind = kinds[name][0]
         if isinstance(kind, tuple):
             values[name] = known_name(value, kind, f"--sut-option {name}=")

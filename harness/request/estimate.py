@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.cell import Result, Status
+from harness.cell import Cell, Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
+from harness.inputs import families
 from harness.request.plan import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
@@ -56,7 +57,7 @@ class Cost:
 
 def of(request: Request) -> Cost:
     """The cost of one measurement of a cell. Reads files below --out and --cache; makes none."""
-    earlier = [result for result in earlier_results(request) if result.status is Status.OK and "total" in result.seconds]
+    earlier = [r for r in earlier_results(request) if r.status is Status.OK and "total" in r.seconds and _alike(request, r.cell)]
     if not earlier:
         return _by_rule(request)
     directories = [Path(result.directory) for result in earlier]
@@ -82,6 +83,21 @@ def earlier_results(request: Request) -> Iterator[Result]:
                 yield result
 
 
+def _alike(request: Request, cell: Cell) -> bool:
+    """Whether a cell of the same name does as much work: its inputs and weights may be others."""
+    asked = request.cell()
+    same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "options"))
+    synthetic = (request.asked.dataset is None) == (cell.dataset == "synthetic")
+    return same and synthetic and request.asked.seq_len in (None, cell.seq_len)
+
+
+def _samples(request: Request) -> int:
+    """How many inputs there are."""
+    if request.asked.dataset is None or request.trains:
+        return request.samples
+    return families.dataset_of(request.model, request.trains).count(request.asked.dataset)
+
+
 def _seconds_again(request: Request, result: Result) -> float:
     """What the run took, without what is made once, and with the duration that is asked for now."""
     kept = {k: s for k, s in result.seconds.items() if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")}
@@ -99,15 +115,16 @@ def _by_rule(request: Request) -> Cost:
     start_s, start_bytes = _start(request.spec.environment)
     weights = request.size.weight_bytes(request.precision) if request.spec.reads_weights else 0
     sample_s, layers = _sample_seconds(request), request.size.config.get("num_hidden_layers", 12)
-    limits = request.limits(request.samples)
+    samples = _samples(request)
+    limits = request.limits(samples)
     performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
     if request.trains:  # forward and backward, one pass over all
         sample_s *= 3
-        performance_s = request.samples * sample_s
+        performance_s = samples * sample_s
     elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
     worker_s = start_s + weights / 200e6 + layers * _COMPILE_S_A_LAYER.get(request.spec.execution, 1.0) + 2 * request.batch_size * sample_s
-    answers_s = max(request.samples, request.batch_size) * sample_s
+    answers_s = max(samples, request.batch_size) * sample_s
     return Cost(
         seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
         disk_bytes=_LOGS[request.asked.mode],
@@ -145,10 +162,13 @@ def _sample_seconds(request: Request) -> float:
     """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to nothing beside the rest."""
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
-    inputs = request.size.inputs
+    size, least_flops = request.size, request.family.least_flops
+    if "image_size" in size.config and least_flops:  # an image is many tokens
+        return least_flops(size, request.family.synthetic(size, 1, 0)) / (_EFFICIENCY * flops_per_second())
+    inputs = size.inputs
     trained = inputs.get("trained_tokens") if request.trains else None
     tokens = inputs.get("sequence_length") or trained or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
-    return 2 * request.size.parameters * tokens / (_EFFICIENCY * flops_per_second())
+    return 2 * size.parameters * tokens / (_EFFICIENCY * flops_per_second())
 
 
 @cache

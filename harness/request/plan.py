@@ -260,6 +260,8 @@ def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, devic
     if name is None:
         name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
         reasons.append(why)
+    if name not in model.sizes:
+        raise UsageError(f"--size {name}: {model.name} has {' and '.join(model.sizes)} alone")
     return _changed(asked, model, model.sizes[name])
 
 
@@ -383,7 +385,9 @@ def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: str 
 
 
 def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
-    full = model.sizes["full"]
+    full = model.sizes.get("full")
+    if full is None:
+        return next(iter(model.sizes)), f"size {next(iter(model.sizes))}: {model.name} has no full one"
     need = full.weight_bytes(full.precision) * _MEMORY_FACTOR
     if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"

@@ -72,8 +72,9 @@ def check_time(plan: Plan, job: Job, least: str) -> None:
         needed_s = asked_s * plan.seconds / longest_s
         passes = f", and whole passes over the {job.limits.performance_sample_count} prompts, which cost different amounts"
         least += passes if job.limits.equal_issue else ""
+        samples = f"{plan.samples} sample{'' if plan.samples == 1 else 's'}"
         raise Refused(
-            f"preflight: a quick {job.scenario} test measures at least {least}: {plan.samples} samples, about {plan.seconds:.3g} s, and "
+            f"preflight: a quick {job.scenario} test measures at least {least}: {samples}, about {plan.seconds:.3g} s, and "
             f"--duration {asked_s:g} allows {longest_s:g} s: give --duration {float(f'{1.1 * needed_s:.2g}'):g}"
         )
 

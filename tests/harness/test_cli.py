@@ -258,24 +258,25 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
     for name, size in (
         ("environments/keras3-jax-cpu/lib", 3000),
         ("environments/core/lib", 7),
-        ("references/a/b", 2000),
+        ("references/bert-tiny-0123456789abcdef/b", 2000),
+        ("checkpoints/my model/x", 11),
         ("elsewhere/x", 9),
     ):
         (cache / name).parent.mkdir(parents=True, exist_ok=True)
         (cache / name).write_bytes(bytes(size))
-    (cache / "checkpoints").mkdir()
-    (cache / "checkpoints/own").symlink_to(tmp_path)
+    (cache / "checkpoints/bert-own-0123456789ab").symlink_to(tmp_path)
     (cache / "environments/core.lock").touch()
     look = json.loads(run_sh("clean", "--cache", cache, "--json").stdout)
     sizes = {Path(entry["path"]).name: entry["bytes"] for entry in look["entries"]}
-    assert (sizes.keys(), sizes["a"], sizes["keras3-jax-cpu"]) == ({"keras3-jax-cpu", "a", "own"}, 2000, 3000)
-    assert sizes["own"] < 1000 and not look["removed"]
+    reference, own = "bert-tiny-0123456789abcdef", "bert-own-0123456789ab"
+    assert (sizes.keys(), sizes[reference], sizes["keras3-jax-cpu"]) == ({"keras3-jax-cpu", reference, own}, 2000, 3000)
+    assert sizes[own] < 1000 and not look["removed"]
     assert "nothing was removed; --yes removes them" in run_sh("clean", "--cache", cache).stdout
     assert run_sh("clean", "references", "--cache", cache, "--yes").returncode == 0
-    assert not (cache / "references/a").exists() and (cache / "environments/keras3-jax-cpu/lib").exists()
+    assert not (cache / "references" / reference).exists() and (cache / "environments/keras3-jax-cpu/lib").exists()
     assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
-    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x"}
+    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x", "checkpoints/my model/x"}
     assert tmp_path.exists()
 
 
