@@ -186,7 +186,9 @@ def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> N
             if not flags.python:
                 environments.ensure(flags.cache, name, request.device, CURRENT, environments.say_on_stderr)
     known = state["made"].get(request.benchmark)
-    if not request.spec.reads_weights or known and Path(known["path"]).exists():  # on another machine they are to be made again
+    if (
+        not request.spec.reads_weights or known and Path(known.get("path", "nowhere")).exists()
+    ):  # on another machine they are to be made again
         return
     start_s = time.monotonic()
     made = checkpoint.ensure(request.model, request.size, flags.cache, lambda text: print(f"    {text}", file=sys.stderr))

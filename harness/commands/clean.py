@@ -18,7 +18,7 @@ _KINDS = {
     "references": "computed again by the reference's framework",
 }
 """Folder of the cache → what its removal costs."""
-_OWN = re.compile(rf"dev|.+-({'|'.join(DEVICES)})|.+-[0-9a-f]{{8,16}}(\..+)?")
+_OWN = re.compile(rf"dev|.+-({'|'.join(DEVICES)})|.+-([0-9a-f]{{12}}(-[0-9a-f]{{8}})?|[0-9a-f]{{16}})(\..+)?")
 """Names that the harness gives. --cache may name a folder that holds a user's own `checkpoints` or `inputs`, too."""
 
 

@@ -86,7 +86,10 @@ def _next(result: Any, request: Any) -> str:
     if result.status == "skipped":
         return "the same command, changed as the status line says"
     if result.status == "oom":
-        return "a smaller --batch-size, --size or --seq-len"
+        cell = result.cell
+        flags = {"--batch-size": cell.batch_size > 1, "--size": not request.weights, "--seq-len": cell.seq_len is not None}
+        smaller = " or ".join(flag for flag, helps in flags.items() if helps)
+        return f"a smaller {smaller}" if smaller else "a machine with more memory"
     if result.status == "error":
         log = f"; the worker's own words: {terminal.near(result.directory)}/raw/*/worker.log" if result.directory else ""
         return f"the same command goes on from here: {request.asked.command}{log}"

@@ -206,7 +206,7 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
         terminal.table(f"Sweep {sweep.folder.name}", columns, _rows(sweep.series, results))
         terminal.report(report.headline, report.sentences, [], (), report.advice)
         until = sweep.repeats.until
-        if until and (wide := schedule.wide(sweep.series, results, until)):
+        if until and not schedule.steps(sweep.series, results, sweep.repeats) and (wide := schedule.wide(sweep.series, results, until)):
             most = statistics.plural(sweep.repeats.most, "repeat")
             terminal.line(
                 f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in {most}; --max-repeats N allows more"

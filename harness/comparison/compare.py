@@ -153,7 +153,7 @@ def differences(a: Group, b: Group) -> list[str]:
             sentences.append(f"other {what}: {one} / {other}")
     changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
     if other_factors((a.cell, b.cell)):
-        sentences.append("their LoRA trains other factors; --lora matched trains the same")
+        sentences.append("their LoRA trains different parameters (--lora matched trains the same)")
     if a.cell.sut != b.cell.sut:
         changed = [name for name in changed if name in x.versions and name in y.versions]
     sentences += [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]

@@ -67,7 +67,11 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
         if (path / name).is_file():
             try:
                 found = read(path / name, _settings(path), adds)
-                return replace(found, encode=partial(_refuse_added, path)) if _adds_tokens(path) and name != "tokenizer.json" else found
+                return (
+                    replace(found, encode=partial(_refuse_added, path, name))
+                    if name != "tokenizer.json" and _adds_tokens(path, found)
+                    else found
+                )
             except Exception as e:  # noqa: BLE001  both libraries raise bare Exception and RuntimeError for a file they cannot read
                 raise UsageError(
                     f"--weights {path}: {name} is not a tokenizer ({str(e).strip().splitlines()[0]}): download it again"
@@ -127,16 +131,16 @@ def _clip(file: Path, settings: Mapping[str, Any], adds: Mapping[str, bool]) -> 
     )
 
 
-def _adds_tokens(path: Path) -> bool:
+def _adds_tokens(path: Path, found: Tokenizer) -> bool:
     file = path / "added_tokens.json"
-    return file.is_file() and bool(json.loads(file.read_text(encoding="utf-8")))
+    return file.is_file() and any(number >= found.vocabulary for number in json.loads(file.read_text(encoding="utf-8")).values())
 
 
-def _refuse_added(path: Path, text: str) -> list[int]:
+def _refuse_added(path: Path, name: str, text: str) -> list[int]:
     """Only a tokenizer.json carries these tokens too; without them a mark would be cut into pieces."""
     raise UsageError(
-        f"--dataset: {path} has added_tokens.json and no tokenizer.json, which carries such tokens: write one with "
-        'AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("tokenizer.json")'
+        f"--weights {path}: added_tokens.json adds tokens that {name} has not, and only a tokenizer.json carries them: write one "
+        f'with AutoTokenizer.from_pretrained(DIR).backend_tokenizer.save("{path}/tokenizer.json")'
     )
 
 

@@ -61,12 +61,15 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
     return request.asked.cache / "references" / f"{request.benchmark}-{key}"
 
 
+def _module(request: Request) -> Path:
+    return ROOT / f"{module_of(request.spec.reference, request.model.family, request.task).replace('.', '/')}.py"
+
+
 def _source_digest(request: Request) -> str:
     """sha256 of the files that make the reference: the library's call, its helpers, and what the worker does with it."""
-    module = ROOT / f"{module_of(request.spec.reference, request.model.family, request.task).replace('.', '/')}.py"
     worker = [ROOT / "scenarios" / "worker" / name for name in (("fit.py",) if request.trains else ("reference.py", "teacher_forcing.py"))]
     total = hashlib.sha256()
-    for path in (module, ROOT / "sut" / "adapters.py", *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
+    for path in (_module(request), ROOT / "sut" / "adapters.py", *sorted((ROOT / "sut" / "reference").glob("*.py")), *worker):
         total.update(path.read_bytes())
     return total.hexdigest()
 
@@ -80,6 +83,8 @@ def ensure(
     say: Callable[[str], None],
 ) -> Reference:
     """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked."""
+    if not _module(request).exists():
+        return Reference(None, reason=f"no reference: there is no {_module(request).relative_to(ROOT)}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
     final.parent.mkdir(parents=True, exist_ok=True)

@@ -134,7 +134,7 @@ class Contest:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
         outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
         reason = self.unranked or "; ".join(outside)
-        note = "; their LoRA trains other factors, and --lora matched the same" if self.other_factors else ""
+        note = "; their LoRA trains different parameters (--lora matched trains the same)" if self.other_factors else ""
         return f"{self.finding}{note}" + (f". Not ranked: {reason}" if reason else "")
 
     @property

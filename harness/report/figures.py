@@ -60,7 +60,7 @@ def bars(contest: Contest, name: str) -> str:
 
     `name`: begins the ids in the SVG; no two figures of a page may share it.
     """
-    groups = contest.good[::-1]
+    groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
     if len(groups) < 2:
         return ""
     with rc_context(_STYLE):

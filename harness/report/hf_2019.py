@@ -72,7 +72,7 @@ class Again:
 
     Attributes:
         cells: all of them.
-        common: those that every SUT has which measured a model of the benchmark.
+        common: those that every SUT has; SUTs that measured none of the benchmark's models do not count.
         averages: SUT → the mean over these cells, in milliseconds of a batch; empty where there is none.
         published: SUT → its average of 2019.
     """

@@ -124,13 +124,14 @@ def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:
         families: dict[tuple[Any, ...], dict[str, list[tuple[float, float]]]] = {}
         for contest in content.contests:
             work = dict(contest.groups[0].work)
-            x = work.pop(axis)
+            x, mode, machine = work.pop(axis), contest.groups[0].last.result.mode, contest.groups[0].last.machine
             for group in contest.good if contest.higher_is_better and x else ():
-                series = families.setdefault((*work.items(), ("apart", contest.apart)), {}).setdefault(group.sut, [])
+                series = families.setdefault((*work.items(), ("mode", mode), ("machine", machine)), {}).setdefault(group.sut, [])
                 series.append((float(x), group.summary.median if group.summary else 0.0))
         several = [(work, series) for work, series in families.items() if any(len(points) > 1 for points in series.values())]
         for n, (fixed, by_sut) in enumerate(several[: _MOST_FIGURES // 2]):
             values = dict(fixed)
-            parts = (f"{values['model']} {values['size']} {values['task']}", values["scenario"], values["precision"], values["apart"])
+            parts = (f"{values['model']} {values['size']} {values['task']}", values["scenario"], values["precision"])
+            parts += (values["mode"], values["machine"] if len(content.machines) > 1 else "")
             name = f"{', '.join(filter(None, parts))}: speed over {label}"
             yield name, Markup(figures.lines(by_sut, f"{axis}{n}", label, "samples/s, more is better", name))

@@ -88,7 +88,8 @@ def _alike(request: Request, cell: Cell) -> bool:
     asked = request.cell()
     same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "options"))
     synthetic = (request.asked.dataset is None) == (cell.dataset == "synthetic")
-    return same and synthetic and request.asked.seq_len in (None, cell.seq_len)
+    length = None if request.asked.dataset else request.size.inputs.get("sequence_length")  # with --seq-len it is that
+    return same and synthetic and (request.asked.seq_len or length) in (None, cell.seq_len)
 
 
 def _samples(request: Request) -> int:

@@ -52,7 +52,7 @@ def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> li
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
     """How many contests do not know each of their ratios to better than this share."""
     contests = {s.contest for s in series if not s.obstacle}
-    spreads = [_spreads([s for s in series if s.contest == contest], results) for contest in contests]
+    spreads = [_spreads([s for s in series if s.contest == contest and not _ended(s, results)], results) for contest in contests]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
 

@@ -54,10 +54,10 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
     }
 
 
-def logged(kept):
+def logged(kept, part=""):
     record = {
         "cell": {"sut": "a", "device": "cpu", "precision": "bfloat16", "seq_len": None},
-        "training": {"benchmark": "bert", "seed": None},
+        "training": {"benchmark": "bert", "part": part, "seed": None},
         "submitter": "nobody",
         "machine": {"cpu": "none"},
     }
@@ -77,6 +77,12 @@ def test_the_log_has_the_time_of_each_step_that_is_seen_and_when_it_ended():
     assert [times[key] - began for key in ("init_start", "run_start", "block_stop", "eval_stop", "run_stop")] == [-500, 0, 60, 67, 67]
     values = {e["key"]: e["value"] for e in events}
     assert values["eval_accuracy"] == pytest.approx(np.exp(-1)) and values["lowest_numerical_precision_in_attn"] == "bfloat16"
+
+
+@pytest.mark.parametrize(("part", "words"), [("", "exp(-mean cross-entropy)"), ("image_encoder.", "exp(-mean squared error)")])
+def test_the_log_says_what_its_eval_accuracy_is(part, words):
+    (event,) = [e for e in logged(steps(10, 20, 30), part) if e["key"] == "eval_accuracy"]
+    assert event["metadata"]["metric"].startswith(words)
 
 
 def test_the_log_has_no_times_of_steps_that_are_not_seen():

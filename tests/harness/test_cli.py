@@ -259,7 +259,7 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
         ("environments/keras3-jax-cpu/lib", 3000),
         ("environments/core/lib", 7),
         ("references/bert-tiny-0123456789abcdef/b", 2000),
-        ("checkpoints/my model/x", 11),
+        ("checkpoints/my-model-20240101/x", 11),
         ("elsewhere/x", 9),
     ):
         (cache / name).parent.mkdir(parents=True, exist_ok=True)
@@ -276,7 +276,7 @@ def test_clean_tells_sizes_and_removes_with_yes_alone(tmp_path):
     assert not (cache / "references" / reference).exists() and (cache / "environments/keras3-jax-cpu/lib").exists()
     assert run_sh("clean", "--cache", cache, "--yes").returncode == 0
     left = {str(path.relative_to(cache)) for path in cache.rglob("*") if not path.is_dir()}
-    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x", "checkpoints/my model/x"}
+    assert left == {"environments/core/lib", "environments/core.lock", "elsewhere/x", "checkpoints/my-model-20240101/x"}
     assert tmp_path.exists()
 
 

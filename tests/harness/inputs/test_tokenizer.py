@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
+from harness.errors import UsageError
 from harness.inputs import tokenizer
 from tests.support.tokens import TEXT, bpe
 
@@ -76,3 +77,11 @@ def test_tokenizer_json_goes_before_the_others_and_none_is_none(sentences):
 def test_bytes_are_marked_at_the_end_only_for_a_model_that_predicts():
     assert tokenizer.of_bytes(closing=True).encode("a") == [1, 100, 2]
     assert tokenizer.of_bytes(closing=False).encode("a") == [1, 100]
+
+
+def test_tokens_that_only_a_tokenizer_json_carries_are_not_cut_into_pieces(sentences):
+    (sentences / "added_tokens.json").write_text('{"<s>": 1}')
+    assert tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
+    (sentences / "added_tokens.json").write_text('{"<|im_start|>": 60}')
+    with pytest.raises(UsageError, match="added_tokens.json adds tokens that tokenizer.model has not"):
+        tokenizer.of_folder(sentences, CAUSAL).encode("the cat")
