@@ -278,6 +278,8 @@ def _today(name: str, model: Model) -> str:
     if prefix := model.user_weights.prefix:
         name = name.removeprefix(prefix)
         name = prefix + name if model.weights[0].name.startswith(prefix) else name
+    for old, new in model.user_weights.prefixes.items():
+        name = name if name.startswith(new) or not name.startswith(old) else new + name.removeprefix(old)
     for old, new in model.user_weights.renamed.items():
         if name.endswith(old):
             return name.removesuffix(old) + new

@@ -60,7 +60,8 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
     Args:
         layers: of the text encoder.
     """
-    model = "text_encoder/text_model"
+    prefixed = any(name.startswith("text_encoder/text_model.") for name in tensors)
+    model = "text_encoder/text_model" if prefixed else "text_encoder"
     table = {
         f"{model}.embeddings.token_embedding.weight": "text_encoder.CLIPEmbedding.0.token_embedding.embeddings",
         f"{model}.embeddings.position_embedding.weight": "text_encoder.CLIPEmbedding.0.position_embedding.embeddings",

@@ -117,11 +117,13 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
 
 @pytest.mark.parametrize("size", MODEL.sizes)
 def test_the_map_of_names_uses_every_tensor_once(size):
-    names = {t.name for t in MODEL.sizes[size].tensors}
-    table = weight_map.keras_cv(names, MODEL.sizes[size].config["num_hidden_layers"]) | weight_map.keras_cv_encoder(names)
+    names, layers = {t.name for t in MODEL.sizes[size].tensors}, MODEL.sizes[size].config["num_hidden_layers"]
+    table = weight_map.keras_cv(names, layers) | weight_map.keras_cv_encoder(names)
     hit = [name for name in names for row in table if name == row or (row.endswith(".*") and name.rpartition(".")[0] == row[:-2])]
     assert sorted(hit) == sorted(names)
     assert len(set(table.values())) == len(table)
+    flat = weight_map.keras_cv({name.replace("/text_model.", "/") for name in names}, layers)
+    assert sorted(flat.values()) == sorted(weight_map.keras_cv(names, layers).values())
 
 
 @pytest.mark.parametrize("file", ["tokenizer.json", "vocab.json"])

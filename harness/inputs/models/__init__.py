@@ -80,6 +80,7 @@ class UserWeightsRules:
         renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
         always: key of config.json → the value it has here, whatever the folder says.
         any_head: whether a model with any head, or with none, will do. The tensors of its head are not read.
+        prefixes: what names of a part begin with in some folders → what they begin with here.
         prefix: what the names of the body's tensors begin with in a model that has a head.
         optional: ends of the names of tensors that no answer depends on, and that may be left out.
         ignored: ends of the names of tensors that hold no parameter.
@@ -94,6 +95,7 @@ class UserWeightsRules:
     renamed: Mapping[str, str] = field(default_factory=dict)
     always: Mapping[str, Any] = field(default_factory=dict)
     any_head: bool = False
+    prefixes: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
     optional: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()

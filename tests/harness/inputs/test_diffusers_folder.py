@@ -86,7 +86,14 @@ def test_a_misfit_is_one_sentence(folder, spoil, words):
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("change", [lambda folder: None, as_published], ids=["as it is saved today", "as it is published"])
+def flat(folder: Path) -> None:
+    file = folder / "text_encoder" / "model.safetensors"
+    save_file({name.removeprefix("text_model."): np.array(value) for name, value in load_file(file).items()}, file)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda folder: None, as_published, flat], ids=["as it is saved today", "as it is published", "made of a single file"]
+)
 def test_the_folder_tells_its_configuration(folder, tmp_path, change):
     change(folder)
     found = user_weights.look(folder, MODEL)
