@@ -131,7 +131,11 @@ def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:
         several = [(work, series) for work, series in families.items() if any(len(points) > 1 for points in series.values())]
         for n, (fixed, by_sut) in enumerate(several[: _MOST_FIGURES // 2]):
             values = dict(fixed)
-            parts = (f"{values['model']} {values['size']} {values['task']}", values["scenario"], values["precision"])
-            parts += (values["mode"], values["machine"] if len(content.machines) > 1 else "")
+            machine = values["machine"] if len(content.machines) > 1 else ""
+            parts = (
+                f"{values['model']} {values['size']} {values['task']}",
+                *(values[n] for n in ("scenario", "precision", "mode")),
+                machine,
+            )
             name = f"{', '.join(filter(None, parts))}: speed over {label}"
             yield name, Markup(figures.lines(by_sut, f"{axis}{n}", label, "samples/s, more is better", name))
