@@ -61,12 +61,12 @@ def keras_cv(tensors: Collection[str], layers: int) -> dict[str, str]:
         layers: of the text encoder.
     """
     prefixed = any(name.startswith("text_encoder/text_model.") for name in tensors)
-    model = "text_encoder/text_model" if prefixed else "text_encoder"
+    text = "text_encoder/text_model." if prefixed else "text_encoder/"
     table = {
-        f"{model}.embeddings.token_embedding.weight": "text_encoder.CLIPEmbedding.0.token_embedding.embeddings",
-        f"{model}.embeddings.position_embedding.weight": "text_encoder.CLIPEmbedding.0.position_embedding.embeddings",
-        **_of("text_encoder.CLIPEncoderLayer", _ENCODER_LAYER, [f"{model}.encoder.layers.{n}." for n in range(layers)]),
-        **_of("text_encoder.LayerNormalization", _LAYER, [f"{model}.final_layer_norm."]),
+        f"{text}embeddings.token_embedding.weight": "text_encoder.CLIPEmbedding.0.token_embedding.embeddings",
+        f"{text}embeddings.position_embedding.weight": "text_encoder.CLIPEmbedding.0.position_embedding.embeddings",
+        **_of("text_encoder.CLIPEncoderLayer", _ENCODER_LAYER, [f"{text}encoder.layers.{n}." for n in range(layers)]),
+        **_of("text_encoder.LayerNormalization", _LAYER, [f"{text}final_layer_norm."]),
         **_of("unet.Dense", _LAYER, [f"unet/time_embedding.linear_{n}." for n in (1, 2)]),
         **_of(
             "unet.PaddedConv2D",
