@@ -81,7 +81,7 @@ def _measure(run: Path) -> int:
         if verdicts[name][0] != "PASS":
             print(f"{name}: {verdicts[name]}")
     print(
-        f"{verdicts['trace samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user + {used.ru_stime:.1f} s system of CPU, "
+        f"{verdicts['trace-samples'][1]}: {seconds:.1f} s on the clock, {used.ru_utime:.1f} s user + {used.ru_stime:.1f} s system of CPU, "
         f"{megabytes:.0f} MB at most (goal: {_GOAL_S:g} s, {_GOAL_MB:g} MB)"
     )
     good = all(verdicts[name][0] == "PASS" for name in _HEAVY)

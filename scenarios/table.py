@@ -101,8 +101,6 @@ SCENARIOS: dict[str, Scenario] = {
         figure=Figure(name="samples_per_second", unit="samples/s", higher_is_better=True, estimates={"result_samples_per_second": "mean"}),
         counts=all_at_once,
         trace_bytes_a_sample=280,
-        one_query=True,
-        one_sample_a_query=False,
     ),
     "SingleStream": Scenario(
         name="SingleStream",

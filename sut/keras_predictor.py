@@ -1,4 +1,4 @@
-"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: Keras' `predict` builds a data pipeline at each call (8 ms)."""
+"""A model of Keras 2 or Keras 3 that answers by `predict_on_batch`: `predict` builds a data pipeline at each call (8 ms)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KerasPredictor:
         """Compile the model.
 
         Args:
-            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
+            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`; its PREDICTS says what `predict_on_batch` calls.
             prepare: the inputs → what the model takes.
             to_host: what the model answers, already on the host → the answers.
             versions: of libraries, by name, for the evidence.
@@ -45,5 +45,5 @@ class KerasPredictor:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "predict_on_batch", call, **self.versions)
+        evidence: Evidence = self.runtime.evidence(self.model, self.workload, self.runtime.PREDICTS, call, **self.versions)
         return evidence

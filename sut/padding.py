@@ -18,12 +18,14 @@ def bucket(length: int, buckets: Sequence[int]) -> int:
     return next(b for b in buckets if b >= length)
 
 
-def shape(batch: Batch, config: Mapping[str, Any]) -> tuple[int, int]:
-    """(prompt positions, new tokens) of a batch: the buckets of its longest prompt and of its largest `max_new_tokens`."""
-    return (
-        bucket(int(batch["prompt_length"].max()), config["prompt_buckets"]),
-        bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"]),
-    )
+def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple[int, int]:
+    """(prompt positions, new tokens) of a batch: the buckets of its longest prompt and of its largest `max_new_tokens`.
+
+    `eager`: the longest prompt itself, because there another shape costs nothing.
+    """
+    longest = int(batch["prompt_length"].max())
+    new = bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"])
+    return longest if eager else bucket(longest, config["prompt_buckets"]), new
 
 
 def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:

@@ -46,12 +46,14 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
     ]
     if words[0] == "test":
         words = ["test", "--version"]
-    elif words[0] in ("pack", "compliance", "report", "compare", "history", "show") or "DIR" in words:
-        words.append("--help")  # there is no run here, and no folder of weights
+    elif words[0] == "bundle":
+        words.append("--help")  # it would ask the package index
     elif words[0].startswith("-") or words[0] == "sweep":
         words.append("--dry-run")
-    done = subprocess.run([ROOT / "run.sh", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = subprocess.run([ROOT / "run.sh", *words], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    # There is no run here, and no folder of weights. A command may be refused for that, but not for its words: those get a hint at --help.
+    missing = words[0] in ("pack", "compliance", "report", "compare", "history", "show", "audit") or {"DIR", "minilm"} & set(words)
+    assert done.returncode == 0 or (missing and done.returncode == 2 and "--help)" not in done.stderr), done.stderr
 
 
 def test_the_readme_names_its_two_commands():

@@ -47,7 +47,7 @@ def _queries(trace: Trace, per_query: int) -> tuple[float, float, float] | None:
     """(seconds spent on new samples, median latency of queries with a new sample, median of the others), latencies in nanoseconds.
 
     Args:
-        each: samples of a query.
+        per_query: samples of a query.
     """
     fresh = np.zeros(len(trace.index), bool)
     fresh[np.unique(trace.index, return_index=True)[1]] = True

@@ -109,7 +109,7 @@ def worst(
 ) -> Accuracy:
     """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
 
-    Raises ValueError where it cannot be taken, KeyError where `judged` (record.json's accuracy) is not whole.
+    Raises ValueError where it cannot be taken, KeyError where `accuracy_record` (record.json's accuracy) is not whole.
     """
     # The SUT's own logits are those of the accuracy run's answers: of the test's there are none.
     tolerance = {name: limit for name, limit in accuracy_record["tolerance"].items() if name != "argmax_fraction"}

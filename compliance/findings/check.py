@@ -198,7 +198,7 @@ def fail_or_manual(
     """A check whose `doubts` fail a run directory, and are for a person to judge in a bare submission, which may have a reason.
 
     Args:
-        made: `judge` with all arguments but its faults.
+        make_check: `judge`, given all its arguments but `faults`.
         faults: what fails either.
         show: what the submitter has to show, to a person.
         of_a_run: whether a run directory is around what is audited.

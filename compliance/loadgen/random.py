@@ -46,16 +46,8 @@ class Engine:
         self._ahead = np.empty(0, np.uint64)  # drawn and not yet used
         self._draws = draws
 
-    def below(self, bound: int) -> int:
-        """std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32."""
-        return int(self.each_below(np.array([bound]))[0])
-
-    def many_below(self, bound: int, count: int) -> np.ndarray:
-        """The next `count` integers from 0 to `bound` - 1, int64 [count]."""
-        return self.each_below(np.full(count, bound))
-
     def each_below(self, bounds: np.ndarray) -> np.ndarray:
-        """The next integers, one below each of `bounds`, int64 [n].
+        """The next integers, one below each of `bounds`, int64 [n], as std::uniform_int_distribution{0, bound - 1}; 2 ≤ bound < 2^32.
 
         A rejected draw shifts every later one, so draws are mapped in runs. The run length doubles while nothing is rejected and starts
         over after a rejection.

@@ -78,7 +78,7 @@ def performance(settings: IssueSettings, loaded: Sequence[int], draws: Draws, *,
 
 def _drawn(bound: int, count: int, engine: Engine) -> np.ndarray:
     """`count` integers below `bound`, int64 [count]; below 1 there is only 0, for which nothing is drawn."""
-    return engine.many_below(bound, count) if bound > 1 else np.zeros(count, np.int64)
+    return engine.each_below(np.full(count, bound)) if bound > 1 else np.zeros(count, np.int64)
 
 
 def _starts(size: int, per_query: int) -> range:

@@ -196,11 +196,8 @@ def _check_header(f: IO[bytes], size: int) -> None:
 
 def sha256(path: Path) -> str:
     """The sha256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
     with _ordinary(path).open("rb") as f:
-        while block := f.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(f, "sha256").hexdigest()
 
 
 def bounded_sha256(path: Path, most: int) -> str:

@@ -59,10 +59,10 @@ class Measured:
 
 
 def pack(directories: Sequence[Path], out: Path) -> list[Check]:
-    """Write the tree of all `given` into `out` and audit it.
+    """Write the tree of all `directories` into `out` and audit it.
 
     Args:
-        given: run directories, or folders above them, of which each cell's newest good attempt is taken.
+        directories: run directories, or folders above them, of which each cell's newest good attempt is taken.
 
     Raises UsageError for what cannot stand in one tree, and where `out` holds something already.
     """

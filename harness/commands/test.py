@@ -11,7 +11,13 @@ from compliance.rules import CURRENT
 from harness.execution import environments
 from harness.execution.environments import ROOT
 
-_FRAMEWORKS = ("tests/broken", "tests/sut", "tests/harness/inputs/test_drawn.py", "tests/test_readme.py")
+_FRAMEWORKS = (
+    "tests/broken",
+    "tests/sut",
+    "tests/harness/inputs/test_drawn.py",
+    "tests/benchmarks/test_fit_overhead.py",
+    "tests/test_readme.py",
+)
 """Tests that start a framework: one at a time, because two need too much memory."""
 
 

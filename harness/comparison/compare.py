@@ -16,10 +16,8 @@ from sut.registry import FIT, SUTS
 
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
-PUBLISHED_TITLE = "Keras 3 benchmarks, table 2 (keras.io/getting_started/benchmarks): one A100 40 GB, ms/step, mean of 100 steps"
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
-_ALIASES = {"native-torch": "native-torch-compile"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +80,7 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
     for group in _newest(groups):
         c, row = group.cell, tables.row(group)
         ours = row["ms_per_denoising_step"] or row["ms_per_step"]  # of Stable Diffusion a step is one of denoising
-        theirs = published_for(c).get(_ALIASES.get(c.sut, c.sut))
+        theirs = published_for(c).get(c.sut)
         if c.scenario == "SingleStream" and c.batch_size > 1 or theirs is None or not ours or not group.good:
             continue
         times = theirs.ms_per_step / ours
@@ -161,9 +159,8 @@ def differences(a: Group, b: Group) -> list[str]:
         one, other = (run.record.get("machine", {}).get(name) for run in (x, y))
         if one != other and x.record and y.record:
             sentences.append(f"other {name.replace('_', ' ')}: {one} / {other}")
-    sources = [run.record.get("git", {}) for run in (x, y)]
-    if sources[0].get("worker_source_sha256") != sources[1].get("worker_source_sha256"):
-        revisions = " / ".join(str(git.get("revision") or "unknown")[:12] for git in sources)
+    if x.source != y.source:
+        revisions = " / ".join(str(run.record.get("git", {}).get("revision") or "unknown")[:12] for run in (x, y))
         sentences.append(f"other source of the SUTs or the worker: revision {revisions}")
     return sentences
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from harness import disturbance
@@ -63,7 +64,7 @@ COLUMNS = {
     "unranked": "why it may not, a sentence each",
     "advice": "what to think of the repeats, a sentence each",
     "machine": "processor, threads and memory, and accelerators",
-    "versions": "of the SUT's own packages and of Python",
+    "versions": "of Python, of the SUT's own packages and of the accelerator's driver",
     "revision": "of this harness' source",
     "started": "when the last repeat began, ISO 8601",
     "directories": "the run directories, in the order they were measured",
@@ -104,12 +105,14 @@ class Run:
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Python and the SUT's own packages; empty where no worker told any."""
+        """Python, the SUT's own packages and the driver of an accelerator; empty where no worker told any."""
         told = self.record.get("environment", {}).get("versions", {})
         spec = SUTS.get(self.result.cell.sut)
         builds = {package: build for build, package in ONE_PACKAGE}
         names = ("python", *(spec.packages if spec else ()), "mlcommons_loadgen")
-        return {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
+        versions = {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
+        drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ())}
+        return {**versions, "driver": ", ".join(sorted(drivers))} if versions and drivers else versions
 
     @cached_property
     def machine(self) -> str:
@@ -119,6 +122,11 @@ class Run:
             return ""
         accelerators = "".join(f", {a['name']}" for a in m.get("accelerators", ()))
         return f"{m['cpu']}, {m['usable_threads']} threads, {m['memory_bytes'] / (1 << 30):.0f} GiB{accelerators}"
+
+    @property
+    def source(self) -> str:
+        """sha256 of the files of SUTs and worker; empty where it was not recorded."""
+        return str(self.record.get("git", {}).get("worker_source_sha256", ""))
 
     @property
     def started(self) -> str:
@@ -161,7 +169,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """The repeats of one cell: runs of equal cell, mode, planned duration, machine and versions, in the order they began."""
+    """The repeats of one cell: runs of equal cell, mode, planned duration, machine, versions and source, in the order they began."""
 
     runs: tuple[Run, ...]
 
@@ -261,7 +269,7 @@ def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
     homes: dict[tuple[str, str], tuple[Any, ...]] = {}
     for run in sorted(runs, key=lambda run: not run.versions):  # a run that told no versions joins those of its cell that did
         cell = (run.result.cell.digest, run.result.mode)
-        key = (*cell, run.planned_seconds, run.machine, tuple(run.versions.items()))
+        key = (*cell, run.planned_seconds, run.machine, run.source, tuple(run.versions.items()))
         if not run.versions:
             key = homes.get(cell, key)
         homes[cell] = key
@@ -377,9 +385,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    present = sorted(value for value in values if value is not None)
-    middle = len(present) // 2
-    return None if not present else present[middle] if len(present) % 2 else (present[middle - 1] + present[middle]) / 2
+    present = [value for value in values if value is not None]
+    return median(present) if present else None
 
 
 def _place(group: Group) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import textwrap
@@ -248,11 +249,6 @@ def _svg(figure: Figure, name: str, title: str) -> str:
     for colour_drawn, variable in _VARIABLES.items():
         text = text.replace(colour_drawn, variable)
     text = re.sub(r' (?:d|x|y|transform)="[^"]*"', lambda match: re.sub(r"(\.\d{2})\d+", r"\1", match[0]), text)
-    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{_attribute(title)}">', text, count=1)
+    label = html.escape(title).replace("\\", "\\\\")  # it stands in a pattern's replacement
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{label}">', text, count=1)
     return re.sub(r"\n\s*", "\n", text).strip()
-
-
-def _attribute(text: str) -> str:
-    for character, entity in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;"), ("\\", "\\\\")):
-        text = text.replace(character, entity)
-    return text

@@ -1,4 +1,7 @@
-"""The figures of Hugging Face's benchmark of 2019, made again of finished runs: averages, compiled over eager, distilled over full."""
+"""The figures of Hugging Face's benchmark of 2019, made again of finished runs: averages, compiled over eager, distilled over full.
+
+https://medium.com/huggingface/benchmarking-transformers-pytorch-and-tensorflow-e2917fb891c2
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from harness.comparison import statistics, tables
 from harness.comparison.tables import Group
 from harness.inputs import models
 
-SOURCE = "https://medium.com/huggingface/benchmarking-transformers-pytorch-and-tensorflow-e2917fb891c2"
 _GROUP = "hf-2019"
 _COMPILED = (
     ("native-torch-script", "native-torch-eager"),

@@ -12,6 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from compliance.findings.page import templates
+from harness import terminal
 from harness.cell import short
 from harness.comparison.history import Trend
 from harness.report import figures, keras_published
@@ -64,14 +65,8 @@ def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
 def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
     environment.filters |= {"short": short}
-    environment.globals |= {"id": id, "range_of": range_of, "colour": figures.colour, "over_time": _over_time, "near": _near}
+    environment.globals |= {"id": id, "range_of": range_of, "colour": figures.colour, "over_time": _over_time, "near": terminal.near}
     return environment
-
-
-def _near(directory: str) -> str:
-    from harness import terminal
-
-    return terminal.near(directory)
 
 
 def _over_time(details: Details, name: str) -> Markup:

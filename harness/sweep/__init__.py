@@ -1,1 +1,1 @@
-"""Many cells in turns: which there are (recipe, cells), which is next (schedule, interval), which are done (journal)."""
+"""Many cells in turns: which there are (recipe, cells), which is next (schedule), which are done (journal)."""

@@ -61,7 +61,7 @@ def _ended(series: Series, results: Results) -> bool:
 
 
 def _target(series: Sequence[Series], contest: tuple[object, ...], results: Results, repeats: RepeatPlan) -> int:
-    """RepeatPlan of a contest. All its series are repeated together, because their ratios are taken repeat by repeat."""
+    """How many repeats each series of a contest gets. All are repeated together, because their ratios are taken repeat by repeat."""
     rivals = [s for s in series if s.contest == contest and not s.obstacle and not _ended(s, results)]
     target = repeats.least
     while repeats.until is not None and target < repeats.most and all((s.number, target) in results for s in rivals):

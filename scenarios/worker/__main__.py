@@ -22,6 +22,7 @@ from scenarios.worker import preflight, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
+from sut import generated_files
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
 from sut.out_of_memory import asked_bytes
@@ -48,6 +49,7 @@ def main(argv: list[str]) -> None:
         outcome = failure(e, job.sut, job.workload.device)
     jobs.write_json(job.log_dir / "outcome.json", outcome)
     beat.enter("done", 60)
+    generated_files.remove()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # LoadGen's logger is undefined after an exception, and frameworks' threads may never end

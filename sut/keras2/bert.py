@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from sut.weight_maps import bert_keras_nlp
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's classifier."""
-    model = build(workload)
-    model.predict_on_batch = partial(tf_keras.Model.predict_on_batch, model)  # KerasNLP's own of 0.8.2 takes one array alone
-    return KerasPredictor(model, workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host, keras_nlp=keras_nlp.__version__)
+    return KerasPredictor(
+        build(workload), workload, runtime, prepare=keras_bert.prepare, to_host=keras_bert.to_host, keras_nlp=keras_nlp.__version__
+    )
 
 
 def build(workload: Workload) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import keras_hub
 import numpy as np
+from keras import ops
 
 from sut import padding
 from sut.contract import Batch, Evidence, Unsupported, Workload
@@ -15,6 +16,23 @@ from sut.keras3 import exact, runtime
 
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
+
+
+class _Greedy(keras_hub.samplers.GreedySampler):
+    """KerasHub's, which goes on from the shortest prompt of a batch to its last column; this one makes no step for the padding of prompts.
+
+    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer shapes.
+    """
+
+    def __init__(self, new: int):
+        super().__init__()
+        self.new = new
+
+    def run_loop(self, cond: Any, body: Any, model: Any = None, loop_vars: Any = None, maximum_iterations: Any = None) -> Any:
+        _, _, index, mask = loop_vars
+        longest = ops.max(ops.sum(ops.cast(mask, "int32"), axis=-1))
+        steps = ops.minimum(maximum_iterations, longest + self.new - index)
+        return super().run_loop(cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
 
 
 class KerasCausalLM:
@@ -36,7 +54,7 @@ class KerasCausalLM:
 
         KerasHub's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.
         """
-        prompt, new = padding.shape(batch, self.config)
+        prompt, new = self._shape(batch)
         mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
         ids = np.full(mask.shape, self.filler, np.int32)
         np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
@@ -46,10 +64,13 @@ class KerasCausalLM:
     def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
         """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
         sequences, batch = outputs
-        _, new = padding.shape(batch, self.config)
+        _, new = self._shape(batch)
         columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
         tokens = np.ascontiguousarray(np.take_along_axis(sequences, columns, axis=1), np.int32)
         return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
+
+    def _shape(self, batch: Batch) -> tuple[int, int]:
+        return padding.shape(batch, self.config, eager=self.workload.execution == "eager")
 
     def logits(self, tokens: np.ndarray) -> np.ndarray:
         """By the model's own forward pass, `predict_on_batch`."""
@@ -82,5 +103,6 @@ def load(workload: Workload) -> KerasCausalLM:
     check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
-    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler="greedy", jit_compile=workload.execution == "xla")
+    sampler = _Greedy(max(workload.config["new_token_buckets"]))
+    model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
     return KerasCausalLM(model, workload)

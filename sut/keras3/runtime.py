@@ -19,6 +19,8 @@ from sut.keras3 import exact
 backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
 """EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
 
+PREDICTS = "predict_on_batch"
+
 
 def configure(workload: Workload) -> None:
     """Before anything is compiled. Raises Unsupported where this machine or this file cannot do what is asked."""

@@ -35,7 +35,7 @@ class TorchCausalLM:
 
         Prompts are padded on the left, so that all rows go on at the same column.
         """
-        prompt, new = padding.shape(batch, self.workload.config)
+        prompt, new = padding.shape(batch, self.workload.config, eager=self.caches is None)
         ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
         stop = {"eos_token_id": self.end_tokens} if self.end_tokens else {}
         return self._generate(np.ascontiguousarray(ids), mask, new, **stop)[:, prompt:], batch["max_new_tokens"]

@@ -50,7 +50,7 @@ def start(out, grids, *flags):
 
 def measure(out, grids, *flags):
     process = start(out, grids, *flags)
-    _, chatter = process.communicate(timeout=60)
+    _, chatter = process.communicate(timeout=180)
     assert process.returncode == 0, chatter
     return json.loads((out / "accelerator.json").read_text())["cells"], (out / "accelerator.md").read_text()
 

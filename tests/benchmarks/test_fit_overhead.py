@@ -7,7 +7,8 @@ from benchmarks import fit_overhead
 from tests.conftest import CACHE
 
 
-def test_both_loops_of_a_sut_are_timed_in_turns(tmp_path):
+def test_both_loops_of_a_sut_are_timed_in_turns(tmp_path, interpreter):
+    interpreter("native-torch")
     flags = argparse.Namespace(size="tiny", batch_size=2, seq_len=8, steps=2, rounds=3, cache=CACHE)
     row = fit_overhead.row("native-torch-eager", flags, tmp_path)
     assert row.startswith("| native-torch-eager, tiny, batch 2, 8 tokens | ")

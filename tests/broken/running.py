@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker.evidence import watch
+from sut import generated_files
 from sut.contract import Workload
 
 Arrays = dict[str, np.ndarray]
@@ -59,9 +60,12 @@ def main(cases: Mapping[str, Mapping[str, tuple[Case, ...]]], *, isolated: bool 
 
 def _fork(case: Case, workload: Workload, file: Path) -> None:
     if pid := os.fork():
-        os.waitpid(pid, 0)
+        _, status = os.waitpid(pid, 0)
+        if not file.exists():
+            file.write_text(json.dumps({"error": f"the process ended with {os.waitstatus_to_exitcode(status)}"}))
         return
     _run(case, workload, file)
+    generated_files.remove()
     os._exit(0)
 
 

@@ -137,9 +137,9 @@ def ran(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFac
     def run(sut: str) -> Path:
         folder = root / sut
         if not folder.exists():
+            python = interpreter(SUTS[sut].environment)
             folder.mkdir()
             workloads = {sut: {model: tiny_workload(sut, model, root) for model in ("bert", "mistral")}}
-            python = interpreter(SUTS[sut].environment)
             run_module(python, f"tests.broken.{MODULES[sut]}", sut, folder / "spec.json", workloads)
         return folder
 

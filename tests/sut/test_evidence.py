@@ -81,7 +81,7 @@ def test_jax_compiles_the_measured_call_once_and_again_for_a_new_shape(probed, s
     assert [evidence[when]["graphs"] for when in ("before", "new shape")] == [1, 2]
     assert [evidence[when]["detail"]["xla_programs"] for when in ("before", "new shape")] == [1, 2]
     assert evidence["before"]["detail"]["programs"] == {program: 1}
-    assert evidence["before"]["detail"].get("jit_compile", True)  # a setting of Keras
+    assert evidence["before"]["detail"].get("jit_compile") == (True if sut.startswith("keras") else None)
     assert [evidence["before"]["detail"][key] for key in ("regions", "operators")] == [1, 0]
 
 
@@ -104,8 +104,7 @@ def test_xla_compiles_whole_calls_of_the_xla_sut_and_none_of_the_graph_sut(probe
     assert seen[1]["xla_programs"] - seen[0]["xla_programs"] == (SUTS[sut].execution == "xla")
     assert (seen[0]["xla_programs"] > 0) == (SUTS[sut].execution == "xla")
     assert [each["regions"] for each in seen] == [1, 1]
-    batch_of_keras2 = 3 if sut in KERAS2 else 0  # the operators that make its iterator
-    assert [each["operators"] for each in seen] == [batch_of_keras2] * 2
+    assert [each["operators"] for each in seen] == [0, 0]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
 
     def score(model: str, precision: str, change: str) -> Accuracy:
         if (model, precision) not in folders:
+            interpreter("native-torch")
             folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             cell = MeasuredSize(models.load(model), models.load(model).sizes["tiny"], "cpu", folder, CACHE)
             cell.answer(REFERENCE, "float32")

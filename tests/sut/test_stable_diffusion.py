@@ -16,7 +16,7 @@ from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
 from harness import cli
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
-from sut.registry import REFERENCE
+from sut.registry import REFERENCE, SUTS
 from sut.weight_maps import stable_diffusion as weight_map
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
@@ -48,7 +48,9 @@ def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="session")
-def answered(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[MeasuredSize, Path]]:
+def answered(
+    saved: Path, interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[MeasuredSize, Path]]:
     """SUT → (its cell, the folder with the answers of every case): one process for each."""
     folder = tmp_path_factory.mktemp("stable-diffusion")
     cell = MeasuredSize(MODEL, TINY, "cpu", folder, CACHE)
@@ -57,8 +59,10 @@ def answered(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
 
     def answer(sut: str) -> tuple[MeasuredSize, Path]:
         if not done:
+            interpreter("native-torch")  # the reference's
             cell.answer(REFERENCE, "float32")
         if sut not in done:
+            interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
             done.add(sut)
             cases = ["intact", broken.OWN, *CASES[sut]]
             cell.answer(sut, "float32", "tests.sut.stable_diffusion_cases", cases=cases, folder=str(folder), own=str(own))

@@ -53,6 +53,7 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     nvml = fake_nvml.module()
     nvml.processes = ["somebody's"]
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     found = by_name(doctor.examine(tmp_path, CURRENT))
     assert "H200, 139 GiB, driver 570.1, CUDA up to 12.8" in found["gpu 0"].detail
     assert "nvidia-smi" in found["gpu 0 others"].fix

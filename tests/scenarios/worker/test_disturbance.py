@@ -49,7 +49,7 @@ def test_a_worker_that_was_stopped_while_measuring_is_seen(tmp_path, scenario):
     assert stopped and outcome.status == "ok"
     seen = outcome.disturbance
     assert seen["stalls"] >= 1
-    assert 0.9 < seen["longest_stall_seconds"] < 3
+    assert seen["longest_stall_seconds"] > 0.9
     assert seen["stalled_seconds"] <= seen["seconds"]
 
 

@@ -1,0 +1,56 @@
+"""What `./run.sh bundle` refuses, and what it keeps and removes in a folder that is there."""
+
+import argparse
+import json
+
+import pytest
+
+from harness.commands import bundle
+from harness.errors import UsageError
+from harness.execution import wheels
+from tests.support.wheels import wheel
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], "a bundle needs either --sut A,B"),
+        (["--core", "--sut", "mock"], "a bundle needs either --sut A,B"),
+        (["--core", "--tests"], "--tests: need all that is locked"),
+        (["--sut", "mock", "--without", "scipy"], "--without scipy: is for --core"),
+        (["--core", "--without", "scipi"], "did you mean scipy?"),
+        (["--sut", "keras3-jacks"], "did you mean keras3-jax?"),
+        (["--core", "--platform", "win_amd64"], "--platform win_amd64: is written as manylinux_2_28_x86_64"),
+        (["--core", "--python", "3.9"], "--python 3.9: LoadGen has wheels for 3.11, 3.12, 3.13"),
+    ],
+)
+def test_a_bundle_that_cannot_be_is_refused(tmp_path, flags, words):
+    with pytest.raises(UsageError) as refused:
+        bundle.main([str(tmp_path / "new"), *flags])
+    assert words in str(refused.value)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_of_the_users_own_is_left_alone(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="is no bundle and not empty: name a new folder"):
+        bundle.main([str(tmp_path), "--core"])
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path):
+    folder, source = tmp_path / "bundle", tmp_path / "source.py"
+    source.write_text("new = True\n")
+    for name in ("wheels/old-1.0-py3-none-any.whl", "sut/gone.py", "runs/mine.py", "sut/notes.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("there before")
+    made = wheel(folder / wheels.FOLDER, "fast")
+    known = wheels.sha256(made)
+    each = bundle.Wheel(filename=made.name, url=made.as_uri(), sha256=known, bytes=made.stat().st_size)
+    plan = bundle._Plan(environments={"core": [each]}, texts={}, sources={"sut/kept.py": source, "run.sh": source})
+    flags = argparse.Namespace(python="3.12", device="cpu", core=True, without=None)
+    manifest = bundle._write(folder, plan, {}, flags, [], ["manylinux_2_28_x86_64"])
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert files == {f"wheels/{made.name}", "sut/kept.py", "sut/notes.txt", "runs/mine.py", "run.sh", wheels.MANIFEST}
+    assert manifest["files"][f"wheels/{made.name}"]["sha256"] == known
+    assert json.loads((folder / wheels.MANIFEST).read_text()) == manifest
