@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from statistics import median
 
 from harness.cell import Result
 from harness.comparison import compare, statistics, tables
@@ -18,6 +19,7 @@ from sut.registry import SUTS
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
 _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
+_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}  # package → its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,18 +130,36 @@ class Content:
         """What stands below the headline: the answer of each contest, if there are several, means over them, and the machine's noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
-            return [*self.means, *self.words_of_2019, *self.noise]
+            return [*self.means, *self.words_of_2019, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        return [*answers, *rest, *self.means, *self.words_of_2019, *self.noise]
+        return [*answers, *rest, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
     def noise(self) -> list[str]:
         """What two series of the same cell differ by, which is the machine's own noise: a sentence for each twin of a sweep."""
         pairs = [(g, t) for t in self.twins for g in self.groups if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
         return [f"noise: {g.sut}, {compare.describe(g)}, measured twice in turns: {_noise(tables.ratio(t, g))}" for g, t in pairs]
+
+    @cached_property
+    def products(self) -> list[str]:
+        """How fast each framework multiplied large matrices beside the runs: a sentence for each machine, device and precision."""
+        rates: dict[tuple[str, str, str], dict[str, list[float]]] = {}
+        for g in self.groups:
+            framework = next(
+                (name for package, name in _FRAMEWORKS.items() if g.cell.sut in SUTS and package in SUTS[g.cell.sut].packages), None
+            )
+            flops = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
+            if framework and flops:
+                rates.setdefault((g.last.machine, g.cell.device, g.cell.precision), {}).setdefault(framework, []).extend(flops)
+        return [
+            f"large matrix products in {precision} on {device if len(self.machines) < 2 else machine}: {', '.join(_rates(of_one))}; "
+            "where a model is mostly such products, its SUTs differ by as much"
+            for (machine, device, precision), of_one in rates.items()
+            if len(of_one) > 1
+        ]
 
     @cached_property
     def means(self) -> list[str]:
@@ -212,6 +232,12 @@ class Content:
             more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
             sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
         return sentences
+
+
+def _rates(flops: Mapping[str, Sequence[float]]) -> list[str]:
+    """`PyTorch 184 GFLOP/s` of each framework, the fastest first; the median of its runs."""
+    medians = sorted(((median(values), name) for name, values in flops.items()), reverse=True)
+    return [f"{name} {rate / 1e9:,.0f} GFLOP/s" for rate, name in medians]
 
 
 def _token_ms(group: Group) -> float | None:

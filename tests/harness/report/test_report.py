@@ -218,6 +218,15 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     assert "Keras 3 over Keras 2" in page.render(report, WHEN)
 
 
+def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
+    for sut, flops in (("keras3-jax", 400e9), ("keras3-torch", 100e9), ("native-torch-eager", 300e9)):
+        write(tmp_path, cell(sut), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})
+    assert gathered(tmp_path).products == [
+        "large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s; "
+        "where a model is mostly such products, its SUTs differ by as much"
+    ]
+
+
 def test_every_sut_has_a_colour_of_its_own():
     assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
 
