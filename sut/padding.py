@@ -1,4 +1,4 @@
-"""One rule, for every SUT, of how prompts of uneven length become arrays of few shapes (a compiled SUT compiles once for each).
+"""How prompts of uneven length become arrays: of few shapes for a SUT that compiles once for each, as short as may be for others.
 
 Caching by shape is allowed by the rules ("inference_rules.adoc", Model Equivalence), by content it is not.
 """
@@ -21,11 +21,12 @@ def bucket(length: int, buckets: Sequence[int]) -> int:
 def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple[int, int]:
     """(prompt positions, new tokens) of a batch: the buckets of its longest prompt and of its largest `max_new_tokens`.
 
-    `eager`: the longest prompt itself, because there another shape costs nothing.
+    `eager`: of several prompt buckets none, but the longest prompt itself, because nothing is compiled for another shape. One bucket stays,
+    so that all samples cost the same (TEST04 takes that for granted).
     """
-    longest = int(batch["prompt_length"].max())
+    longest, buckets = int(batch["prompt_length"].max()), config["prompt_buckets"]
     new = bucket(int(batch["max_new_tokens"].max()), config["new_token_buckets"])
-    return longest if eager else bucket(longest, config["prompt_buckets"]), new
+    return longest if eager and len(buckets) > 1 else bucket(longest, buckets), new
 
 
 def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:

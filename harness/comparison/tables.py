@@ -16,6 +16,7 @@ from typing import Any
 from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
+from sut.devices import HOST
 from sut.registry import ONE_PACKAGE, SUTS
 
 COLUMNS = {
@@ -111,7 +112,7 @@ class Run:
         builds = {package: build for build, package in ONE_PACKAGE}
         names = ("python", *(spec.packages if spec else ()), "mlcommons_loadgen")
         versions = {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
-        drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ())}
+        drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ()) if self.result.cell.device != HOST}
         return {**versions, "driver": ", ".join(sorted(drivers))} if versions and drivers else versions
 
     @cached_property

@@ -138,27 +138,32 @@ class Content:
         return [*answers, *rest, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
+    def current(self) -> list[Group]:
+        """The groups of the contests, without earlier measurements of the same cells."""
+        return [group for contest in self.contests for group in contest.groups]
+
+    @cached_property
     def noise(self) -> list[str]:
         """What two series of the same cell differ by, which is the machine's own noise: a sentence for each twin of a sweep."""
-        pairs = [(g, t) for t in self.twins for g in self.groups if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
+        pairs = [(g, t) for t in self.twins for g in self.current if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
         return [f"noise: {g.sut}, {compare.describe(g)}, measured twice in turns: {_noise(tables.ratio(t, g))}" for g, t in pairs]
 
     @cached_property
     def products(self) -> list[str]:
-        """How fast each framework multiplied large matrices beside the runs: a sentence for each machine, device and precision."""
-        rates: dict[tuple[str, str, str], dict[str, list[float]]] = {}
-        for g in self.groups:
-            framework = next(
-                (name for package, name in _FRAMEWORKS.items() if g.cell.sut in SUTS and package in SUTS[g.cell.sut].packages), None
-            )
+        """How fast each framework multiplied large matrices beside the runs; a sentence for each place they ran in."""
+        rates: dict[tuple[str, ...], dict[str, list[float]]] = {}
+        for g in self.current:
+            packages = SUTS[g.cell.sut].packages if g.cell.sut in SUTS else ()
+            framework = next((name for package, name in _FRAMEWORKS.items() if package in packages), None)
             flops = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
             if framework and flops:
-                rates.setdefault((g.last.machine, g.cell.device, g.cell.precision), {}).setdefault(framework, []).extend(flops)
+                where = (g.last.machine, *(f"{name}={value}" for name, value in sorted(g.cell.variables.items())))
+                rates.setdefault((g.cell.precision, g.cell.device, *where), {}).setdefault(framework, []).extend(flops)
+        told = {key: of_one for key, of_one in rates.items() if len(of_one) > 1}
         return [
-            f"large matrix products in {precision} on {device if len(self.machines) < 2 else machine}: {', '.join(_rates(of_one))}; "
-            "where a model is mostly such products, its SUTs differ by as much"
-            for (machine, device, precision), of_one in rates.items()
-            if len(of_one) > 1
+            f"large matrix products in {precision} on {device}{', ' + ', '.join(filter(None, where)) if len(told) > 1 else ''}: "
+            f"{', '.join(_rates(of_one))}; a model that spends its time in such products is about as much faster or slower"
+            for (precision, device, *where), of_one in told.items()
         ]
 
     @cached_property
@@ -220,7 +225,7 @@ class Content:
     def advice(self) -> list[str]:
         """What to think of the repeats, a sentence each with the cells it is said of."""
         said: dict[str, list[str]] = {}
-        for g in self.groups:
+        for g in self.current:
             for sentence in g.advice:
                 said.setdefault(sentence.partition(" (")[0], []).append(f"{g.sut}, {compare.describe(g)}")
         sentences = [

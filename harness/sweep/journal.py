@@ -8,7 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from compliance.logs.files import source_digest
 from harness.cell import Result, SweepMark
+from harness.execution.environments import ROOT
 from harness.request import estimate
 from harness.request.plan import Request
 from harness.sweep.cells import Series
@@ -20,9 +22,9 @@ _FOLDER, _PLAN = "sweeps", "sweep.json"
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
     """The sweep's folder below `out`, which is its id: the last one of these cells, or with `again` a new one. Nothing is made.
 
-    Cells are the same where their flags, environment variables, prompts and files of weights are.
+    Cells are the same where their flags, environment variables, prompts, files of weights, and the files of SUTs and worker are.
     """
-    cells = json.dumps([[each.words, each.twin, _brought(each.request)] for each in series])
+    cells = json.dumps([source_digest(ROOT), *([each.words, each.twin, _brought(each.request)] for each in series)])
     stem = f"{name}-{hashlib.sha256(cells.encode()).hexdigest()[:8]}"
     numbers = (path.name.removeprefix(f"{stem}-") for path in (out / _FOLDER).glob(f"{stem}-*"))
     last = max((int(n) for n in numbers if n.isdigit()), default=0)

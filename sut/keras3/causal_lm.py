@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras_hub
@@ -21,17 +21,19 @@ _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 class _Greedy(keras_hub.samplers.GreedySampler):
     """KerasHub's, which goes on from the shortest prompt of a batch to its last column; this one makes no step for the padding of prompts.
 
-    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer shapes.
+    So it makes the steps that it would make of a batch padded to its longest prompt, in fewer shapes. `buckets`: see `sut.padding`.
     """
 
-    def __init__(self, new: int):
+    def __init__(self, buckets: Sequence[int]):
         super().__init__()
-        self.new = new
+        self.buckets = list(buckets)
 
     def run_loop(self, cond: Any, body: Any, model: Any = None, loop_vars: Any = None, maximum_iterations: Any = None) -> Any:
-        _, _, index, mask = loop_vars
+        *_, mask = loop_vars
         longest = ops.max(ops.sum(ops.cast(mask, "int32"), axis=-1))
-        steps = ops.minimum(maximum_iterations, longest + self.new - index)
+        buckets = ops.convert_to_tensor(self.buckets, "int32")
+        padded = ops.min(ops.where(buckets >= longest, buckets, self.buckets[-1]))
+        steps = maximum_iterations - (padded - longest)
         return super().run_loop(cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
 
 
@@ -103,6 +105,6 @@ def load(workload: Workload) -> KerasCausalLM:
     check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
-    sampler = _Greedy(max(workload.config["new_token_buckets"]))
+    sampler = "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
     return KerasCausalLM(model, workload)

@@ -1,8 +1,11 @@
-"""Where an answer ends."""
+"""Where an answer ends, and what padding costs."""
+
+import json
 
 import numpy as np
 
 from sut import padding
+from tests.support.frameworks import run_module, tiny_workload
 
 TOKENS = np.array([[5, 2, 7, 2], [5, 6, 7, 8], [2, 2, 2, 2], [5, 6, 3, 1]], np.int32)
 
@@ -15,3 +18,21 @@ def test_an_answer_ends_with_its_first_end_token_or_its_last_token():
     assert padding.produced(TOKENS, np.array([4, 4, 4, 4]), [2]).tolist() == [2, 4, 1, 4]
     assert padding.produced(TOKENS, np.array([1, 3, 4, 4]), [2, 3]).tolist() == [1, 3, 1, 3]
     assert padding.produced(TOKENS[2:3, :1], np.array([4]), [2]).tolist() == [1]  # a library that stopped early
+
+
+def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt():
+    batch = {"prompt_length": np.array([3, 17]), "max_new_tokens": np.array([9, 2])}
+    uneven = {"prompt_buckets": [16, 32], "new_token_buckets": [8, 16]}
+    assert (padding.shape(batch, uneven), padding.shape(batch, uneven, eager=True)) == ((32, 16), (17, 16))
+    alike = {"prompt_buckets": [30], "new_token_buckets": [45]}
+    assert padding.shape(batch, alike, eager=True) == (30, 45)
+
+
+def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path):
+    python, workload = interpreter("keras3-jax"), tiny_workload("keras3-jax", "mistral", tmp_path)
+    buckets = {"padded": {"prompt_buckets": [16], "new_token_buckets": [8, 45]}, "exact": {"prompt_buckets": [9], "new_token_buckets": [8]}}
+    cases = {case: {**workload, "config": {**workload["config"], **each}} for case, each in buckets.items()}
+    run_module(python, "tests.sut.keras_steps", "keras3-jax", tmp_path / "spec.json", cases)
+    told = json.loads((tmp_path / "steps.json").read_text())
+    assert told["padded"] == told["exact"]
+    assert told["exact"]["steps"] == 9 + 8 - 3  # from the end of the shortest prompt to that of the longest one's answer

@@ -28,12 +28,21 @@ def test_repeats_of_a_cell_are_one_row_with_all_columns(tmp_path):
         ({"record": {"environment": {"versions": {**VERSIONS, "jax": "0.11"}}}}, "version"),
         ({"mode": "valid"}, "mode"),
         ({"planned_ms": 1000}, "duration"),
+        ({"record": {"git": {"revision": "b" * 40, "worker_source_sha256": "2"}}}, "source"),
     ],
 )
 def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
     write(tmp_path, cell(), [100])
     write(tmp_path, cell(), [100], **second)
     assert len(tables.groups([tmp_path])) == 2, why
+
+
+@pytest.mark.parametrize(("device", "groups"), [("cuda", 2), ("cpu", 1)])
+def test_another_driver_concerns_the_runs_on_its_gpu(tmp_path, device, groups):
+    for driver in ("550.54", "570.86"):
+        machine = {**MACHINE, "accelerators": [{"name": "A GPU", "driver": driver}]}
+        write(tmp_path, cell(device=device), [100], record={"machine": machine})
+    assert len(tables.groups([tmp_path])) == groups
 
 
 def test_runs_follow_one_another_by_the_time_and_not_by_the_clock_of_their_zone(tmp_path):

@@ -218,13 +218,21 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     assert "Keras 3 over Keras 2" in page.render(report, WHEN)
 
 
+def multiplying(root, rates, **changes):
+    for sut, flops in rates.items():
+        write(root, cell(sut, **changes), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})
+
+
 def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
-    for sut, flops in (("keras3-jax", 400e9), ("keras3-torch", 100e9), ("native-torch-eager", 300e9)):
-        write(tmp_path, cell(sut), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})
-    assert gathered(tmp_path).products == [
-        "large matrix products in float32 on cpu: JAX 400 GFLOP/s, PyTorch 200 GFLOP/s; "
-        "where a model is mostly such products, its SUTs differ by as much"
-    ]
+    multiplying(tmp_path, {"keras3-jax": 400e9, "keras3-torch": 100e9, "native-torch-eager": 300e9, "hf-tensorflow": 500e9})
+    meaning = "; a model that spends its time in such products is about as much faster or slower"
+    rates = "TensorFlow 500 GFLOP/s, JAX 400 GFLOP/s, PyTorch 200 GFLOP/s"
+    assert gathered(tmp_path).products == [f"large matrix products in float32 on cpu: {rates}{meaning}"]
+    multiplying(tmp_path, {"keras3-jax": 200e9, "native-torch-eager": 150e9}, variables={"OMP_NUM_THREADS": "1"})
+    alone, of_one_thread = gathered(tmp_path).products
+    where = "large matrix products in float32 on cpu, A processor, 2 threads, 8 GiB"
+    assert alone == f"{where}: {rates}{meaning}"
+    assert of_one_thread == f"{where}, OMP_NUM_THREADS=1: JAX 200 GFLOP/s, PyTorch 150 GFLOP/s{meaning}"
 
 
 def test_every_sut_has_a_colour_of_its_own():
