@@ -307,6 +307,15 @@ ALIASES = {"native-torch": "native-torch-compile"}
 """Other names of SUTs, as the published tables have them."""
 
 
+_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}  # package → the framework in words
+
+
+def framework_of(sut: str) -> str:
+    """The framework that computes, in words; empty where there is none, as of the mock or of a SUT that is no longer here."""
+    packages = SUTS[sut].packages if sut in SUTS else ()
+    return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
+
+
 def spec_of(name: str) -> SutSpec:
     """The entry of a SUT or of a reference. Raises KeyError."""
     return SUTS[name] if name in SUTS else REFERENCES[name]

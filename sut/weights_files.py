@@ -13,7 +13,6 @@ import numpy as np
 from safetensors import safe_open
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-_AT_A_TIME = 4096  # rows
 _OF_DIFFUSERS = "diffusion_pytorch_model.safetensors"
 
 
@@ -47,10 +46,10 @@ def tensor(folder: Path, name: str) -> np.ndarray:
         return f.get_tensor(name.rpartition("/")[2])
 
 
-def rows(folder: Path, name: str) -> Iterator[np.ndarray]:
+def rows(folder: Path, name: str, at_a_time: int = 4096) -> Iterator[np.ndarray]:
     """The same in parts of its first axis, so that one larger than the memory can be looked at."""
     with safe_open(file_of(folder, name), framework="np") as f:
         part = f.get_slice(name.rpartition("/")[2])
         count = part.get_shape()[0]
-        for start in range(0, count, _AT_A_TIME):
-            yield part[start : min(start + _AT_A_TIME, count)]
+        for start in range(0, count, at_a_time):
+            yield part[start : min(start + at_a_time, count)]

@@ -14,12 +14,11 @@ from harness.comparison import compare, statistics, tables
 from harness.comparison.tables import Group
 from harness.report import hf_2019
 from harness.report.contest import Contest, listed
-from sut.registry import SUTS
+from sut.registry import SUTS, framework_of
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
 _BARE, _COMPILED_BARE = "native-torch-eager", "native-torch-compile"
-_FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}  # package → its name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +152,7 @@ class Content:
         """How fast each framework multiplied large matrices beside the runs; a sentence for each place they ran in."""
         rates: dict[tuple[str, ...], dict[str, list[float]]] = {}
         for g in self.current:
-            packages = SUTS[g.cell.sut].packages if g.cell.sut in SUTS else ()
-            framework = next((name for package, name in _FRAMEWORKS.items() if package in packages), None)
+            framework = framework_of(g.cell.sut)
             flops = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
             if framework and flops:
                 where = (g.last.machine, *(f"{name}={value}" for name, value in sorted(g.cell.variables.items())))
@@ -163,7 +161,7 @@ class Content:
         return [
             f"large matrix products in {precision} on {device}{', ' + ', '.join(filter(None, where)) if len(told) > 1 else ''}: "
             f"{', '.join(_rates(of_one))}; a model that spends its time in such products is about as much faster or slower"
-            for (precision, device, *where), of_one in told.items()
+            for (precision, device, *where), of_one in sorted(told.items())
         ]
 
     @cached_property
