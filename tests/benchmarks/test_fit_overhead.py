@@ -13,3 +13,4 @@ def test_both_loops_of_a_sut_are_timed_in_turns(tmp_path, interpreter):
     row = fit_overhead.row("native-torch-eager", flags, tmp_path)
     assert row.startswith("| native-torch-eager, tiny, batch 2, 8 tokens | ")
     assert len(re.findall(r"[\d.]+ ms/step", row)) == 2 and re.search(r"\| \d+\.\d{4} \(\d+\.\d{4}–\d+\.\d{4}\) \|", row), row
+    assert re.search(r"\| [\d.]+ µs a step, [\d.e-]+ of it \|", row), row
