@@ -221,7 +221,7 @@ class Content:
 
     @cached_property
     def advice(self) -> list[str]:
-        """What to think of the repeats, a sentence each with the cells it is said of."""
+        """What to think of the repeats, a sentence each with the cells it is said of, and how much is left out."""
         said: dict[str, list[str]] = {}
         for g in self.current:
             for sentence in g.advice:
@@ -234,6 +234,9 @@ class Content:
         if widest > _WIDE:
             more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
             sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
+        if older := sum(contest.older for contest in self.contests):
+            cells = f"{statistics.plural(older, 'cell')} measured earlier"
+            sentences.append(f"left out: {cells}, by other versions, other files of SUTs, or for another time (see ./run.sh history)")
         return sentences
 
 

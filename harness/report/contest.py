@@ -42,7 +42,7 @@ class Contest:
 
     Attributes:
         groups: one a SUT, the last that was measured.
-        older: how many earlier measurements of the same cells, by other versions or for another time, are left out.
+        older: how many earlier measurements of the same cells, by other versions, other files of SUTs, or for another time, are left out.
         apart: what tells it from other contests of the same name, such as another machine; empty where there is none.
     """
 

@@ -218,6 +218,16 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     assert "Keras 3 over Keras 2" in page.render(report, WHEN)
 
 
+def test_what_earlier_files_of_suts_measured_is_left_out_and_said(tmp_path):
+    for source, speed in (("1", 100), ("2", 50)):
+        write(tmp_path, cell(), [speed - 1, speed, speed + 1], day=int(source), record={"git": {"worker_source_sha256": source}})
+    report = gathered(tmp_path)
+    assert [g.figures for g in report.current] == [[49, 50, 51]]
+    assert report.advice == [
+        "left out: 1 cell measured earlier, by other versions, other files of SUTs, or for another time (see ./run.sh history)"
+    ]
+
+
 def multiplying(root, rates, **changes):
     for sut, flops in rates.items():
         write(root, cell(sut, **changes), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})

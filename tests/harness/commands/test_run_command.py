@@ -1,0 +1,60 @@
+"""What a run proposes next, for each way in which it can end."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cell import Status
+from harness.commands import run as command
+from harness.measurement import run
+from tests.support.cells import request
+
+COMMAND = "./run.sh --sut mock --scenario SingleStream --model bert --duration 3 --quiet"
+
+
+def proposed(tmp_path, status, *, loadgen="VALID", **asked):
+    wanted = request(tmp_path, **({"command": COMMAND} | asked))
+    ended = replace(run.not_measured(wanted, status, "why"), directory="runs/it", loadgen=loadgen, metrics={"ms_per_step": 500})
+    return command._next(ended, wanted)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (Status.SKIPPED, "the same command, changed as the status line says"),
+        (Status.OOM, "a smaller --size"),
+        (Status.ERROR, f"the same command goes on from here: {COMMAND}; the worker's own words: runs/it/raw/*/worker.log"),
+        (Status.UNSUPPORTED, "./run.sh list  (what there is), or another --precision or --device"),
+        (Status.INVALID, "./run.sh audit runs/it --mode quick"),
+    ],
+)
+def test_what_ends_badly_is_followed_by_what_helps(tmp_path, status, words):
+    assert proposed(tmp_path, status) == words
+
+
+def test_a_good_first_look_is_followed_by_all_suts_at_a_size_that_counts(tmp_path):
+    assert proposed(tmp_path, Status.OK).startswith(
+        "./run.sh sweep --sut all --scenario SingleStream --model bert --size base  (all SUTs in turns; or "
+    )
+
+
+def test_too_few_queries_are_followed_by_a_duration_that_has_enough(tmp_path):
+    few = "INVALID: too few queries (early stopping)"
+    found = proposed(tmp_path, Status.OK, loadgen=few)
+    assert (
+        found
+        == "./run.sh --sut mock --scenario SingleStream --model bert --quiet --duration 4  (LoadGen had too few queries to call it VALID)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"), [("valid", "./run.sh audit runs/it --mode valid"), ("submission", "./run.sh pack runs/it --out submission  (")]
+)
+def test_a_longer_run_is_followed_by_its_audit_or_its_tree(tmp_path, mode, words):
+    assert proposed(tmp_path, Status.OK, mode=mode, duration=None).startswith(words)
+
+
+def test_a_training_is_followed_by_one_of_100_steps(tmp_path):
+    words = "./run.sh --sut mock --scenario Fit --model bert"
+    found = proposed(tmp_path, Status.OK, scenario="Fit", command=f"{words} --duration 3", duration=None)
+    assert found == f"{words} --mode valid  (100 steps)"
