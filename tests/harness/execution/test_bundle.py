@@ -16,6 +16,10 @@ from harness.execution.bundle import Wheel
 from tests.support.wheels import HERE, PYTHON, digest, lock, wheel
 from tests.support.wheels import bundle as made_bundle
 
+pytestmark = pytest.mark.skipif(
+    wheels.bundle(environments.ROOT) == environments.ROOT, reason="it makes environments as a checkout does, and this is a bundle"
+)
+
 
 @pytest.fixture
 def index(tmp_path, monkeypatch):

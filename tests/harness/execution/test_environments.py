@@ -12,9 +12,11 @@ import time
 import psutil
 import pytest
 
-from harness.execution import environments
+from harness.execution import environments, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
+
+pytestmark = pytest.mark.skipif(wheels.bundle(ROOT) == ROOT, reason="it makes environments as a checkout does, and this is a bundle")
 
 
 @pytest.fixture
