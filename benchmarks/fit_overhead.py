@@ -26,6 +26,7 @@ from harness.inputs import checkpoint, dataset
 from harness.measurement import reference
 from harness.request import plan
 from harness.request.asked import Asked
+from harness.request.request import Request
 from scenarios.worker import job as jobs
 from scenarios.worker.job import PERFORMANCE, Job, Limits
 from sut.contract import Workload
@@ -81,7 +82,7 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     return f"| {name} | {middles} | {own} | {ratio.value:.4f}{between} | ≥ {_GOAL} |"
 
 
-def _job(request: plan.Request, flags: argparse.Namespace, folder: Path) -> Job:
+def _job(request: Request, flags: argparse.Namespace, folder: Path) -> Job:
     samples = (fit_loops.UNTIMED + flags.steps) * request.batch_size
     inputs = dataset.prepare(request.model, request.size, samples, None, flags.cache, batch_size=request.batch_size, trains=True)
     workload = Workload(

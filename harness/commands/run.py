@@ -13,7 +13,7 @@ from harness.request.flags import Parser, add_output
 from sut.registry import spec_of
 
 if TYPE_CHECKING:
-    from harness.request.plan import Request  # it imports numpy, and --help answers at once
+    from harness.request.request import Request  # it imports numpy, and --help answers at once
 
 
 _EPILOG = f"""\
@@ -81,7 +81,7 @@ def _cost(request: Any) -> str:
 def _next(result: Any, request: Any) -> str:
     """The command a user would want now."""
     from harness import terminal
-    from harness.request.plan import LONGEST_TIMES
+    from harness.request.request import LONGEST_TIMES
 
     if result.status == "skipped":
         return "the same command, changed as the status line says"

@@ -17,7 +17,7 @@ from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement.reference import Reference, logits_rows, workload_config
-from harness.request.plan import Request
+from harness.request.request import Request
 from scenarios.worker.job import TESTS, Job
 from sut import variables as environment_variables
 from sut.contract import Workload

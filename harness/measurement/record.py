@@ -14,7 +14,7 @@ from harness.execution import machine
 from harness.inputs import limits
 from harness.inputs.families.text import SEED
 from harness.measurement.attempt import Attempt
-from harness.request.plan import Request
+from harness.request.request import Request
 from scenarios.worker.job import WorkerOutcome
 from sut import variables as environment_variables
 

@@ -14,7 +14,8 @@ from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.locks import held
-from harness.request.plan import Request, memory_shortage
+from harness.request.plan import memory_shortage
+from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
 from scenarios.worker.job import REFERENCE, Job, Limits
 from scenarios.worker.reference import TOP

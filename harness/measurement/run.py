@@ -22,7 +22,8 @@ from harness.inputs.tokenizer import Tokenizer, of_bytes
 from harness.measurement import record as records
 from harness.measurement import reference
 from harness.measurement.attempt import Attempt, make_job
-from harness.request.plan import Request, memory_shortage, unsupported
+from harness.request.plan import memory_shortage, unsupported
+from harness.request.request import Request
 from harness.terminal import duration
 from harness.tree import submission, training
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json

@@ -142,6 +142,11 @@ class Asked:
     """The measurement of a sweep that this is: no flag."""
 
     @property
+    def trains(self) -> bool:
+        """Whether training steps are timed, without LoadGen."""
+        return not SCENARIOS[self.scenario].loadgen
+
+    @property
     def options(self) -> dict[str, Any]:
         """`--sut-option` as name → value. Raises UsageError for what the SUT does not take."""
         return sut_options(self.sut, self.sut_option)

@@ -14,7 +14,7 @@ from harness.cell import Cell, Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.inputs import families
-from harness.request.plan import Request
+from harness.request.request import Request
 from scenarios.table import SCENARIOS
 from sut.devices import DEVICES
 from sut.registry import spec_of

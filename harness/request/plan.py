@@ -2,193 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 from compliance import rules
-from harness.cell import LORA, Cell
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
 from harness.inputs import families, models, user_weights
-from harness.inputs.families import Family
 from harness.inputs.models import Model, Size
 from harness.request.asked import Asked
+from harness.request.request import STEPS, Request
 from scenarios.table import SCENARIOS
-from scenarios.worker.job import Limits
 from scenarios.worker.preflight import available_memory_bytes
-from sut import adapters, registry, variables
+from sut import registry, variables
 from sut.devices import DEVICES, HOST
 from sut.registry import SUTS, SutSpec
 
-_QUICK_SAMPLES = 64
-# Steps of a training, with the first one, which is not timed. The published benchmarks time a hundred.
-_STEPS = {"quick": 21, "valid": 101}
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
-# A quick test is planned to last --duration. LoadGen's own least is a quarter of that, because a SUT may turn out four times as fast
-# as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
-# ten times as long for.
-_LEAST_SHARE, LONGEST_TIMES = 0.25, 10
 _LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
-
-
-@dataclass(frozen=True)
-class _Pace:
-    """How a mode measures. `rate_margin`: a machine that was busier while it calibrated than while it measured must not end ten minutes
-    INVALID; seconds may."""
-
-    calibration_s: float
-    rate_margin: float
-    trace_bytes: int
-
-
-_OFFICIAL = _Pace(20.0, 1.15, 256 << 20)
-_PACE = {"quick": _Pace(1.5, 1.0, 32 << 20), "valid": _OFFICIAL, "submission": _OFFICIAL}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """One cell as asked for, before its weights and inputs are known by digest."""
-
-    asked: Asked
-    model: Model
-    size: Size
-    precision: str
-    batch_size: int
-    device: str
-    duration: float
-    rules: rules.Rules
-    options: Mapping[str, Any]
-    end_tokens: tuple[int, ...] = ()
-    weights: user_weights.Folder | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def spec(self) -> SutSpec:
-        """What the registry says of the SUT."""
-        return SUTS[self.asked.sut]
-
-    @property
-    def family(self) -> Family:
-        """What the model's inputs are like."""
-        return families.of(self.model, self.trains)
-
-    @property
-    def trains(self) -> bool:
-        """Whether training steps are timed, without LoadGen."""
-        return _trains(self.asked)
-
-    @property
-    def task(self) -> str:
-        """What the SUT is asked to do with the model: `fit`, or a task of the model's."""
-        return registry.FIT if self.trains else self.model.task
-
-    @property
-    def benchmark(self) -> str:
-        """Never a name LoadGen's embedded configuration has settings for."""
-        return "-".join(filter(None, (self.model.name, self.size.name, self.model.second_task)))
-
-    @property
-    def official(self) -> str:
-        """The official benchmark the model is mapped to in this round."""
-        return self.model.benchmark[self.rules.round]
-
-    @property
-    def label(self) -> str:
-        """The cell in a few words."""
-        parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
-        given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
-        more = (self.model.second_task, *(f"{number} {unit}" for unit, number in given.items() if number))
-        return " ".join((*parts, *filter(None, more)))
-
-    def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
-        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
-        return Cell(
-            sut=self.asked.sut,
-            model=self.model.name,
-            size=self.size.name,
-            task=self.task,
-            scenario=self.asked.scenario,
-            precision=self.precision,
-            batch_size=self.batch_size,
-            device=self.device,
-            seq_len=seq_len or self.asked.seq_len,
-            dataset=dataset,
-            weights=weights,
-            options=dict(self.options),
-            eos=self.eos,
-            variables=self.variables,
-            lora=self.lora,
-            steps=self.size.config.get("denoising_steps"),
-        )
-
-    @property
-    def eos(self) -> str | None:
-        """See `Cell.eos`."""
-        if not self.family.generates_tokens:
-            return None
-        return "stop" if self.end_tokens else "ignore"
-
-    @property
-    def lora(self) -> str | None:
-        """See `Cell.lora`."""
-        return (self.asked.lora or LORA[0]) if self.trains and "lora" in self.model.fit else None
-
-    @property
-    def lora_config(self) -> dict[str, Any]:
-        """`rank`, `alpha` and `factors` (`sut.adapters`); empty where no LoRA is trained."""
-        if self.lora is None:
-            return {}
-        return {**self.model.fit["lora"], "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora}
-
-    @property
-    def trained_parameters(self) -> int | None:
-        """How many parameters a training changes; None: nothing is trained."""
-        if self.lora_config:
-            return adapters.parameters(self.size.config, self.lora_config)
-        if not self.trains:
-            return None
-        starts = tuple(self.model.fit.get("trained", [""]))
-        return sum(math.prod(t.shape) for t in self.size.tensors if t.name.startswith(starts))
-
-    @property
-    def samples(self) -> int:
-        """Distinct synthetic samples: few in quick, fewer still of large ones, the mapped official benchmark's data-set size otherwise.
-
-        Of a training: all steps'.
-        """
-        if self.trains:
-            return _STEPS[self.asked.mode] * self.batch_size
-        quick = int(self.size.inputs.get("quick_samples", _QUICK_SAMPLES))
-        return quick if self.asked.mode == "quick" else self.rules.benchmarks[self.official].dataset_size
-
-    def limits(self, count: int, uneven: bool = False) -> Limits:
-        """LoadGen's settings over a QSL of `count` samples. `uneven`: they cost different amounts."""
-        if self.trains:
-            return Limits(min_duration_ms=0, min_query_count=0, performance_sample_count=count)
-        quick, scenario, pace = self.asked.mode == "quick", self.rules.scenarios[self.asked.scenario], _PACE[self.asked.mode]
-        planned_ms = max(1, int(self.duration * 1e3)) if quick else 0
-        return Limits(
-            min_duration_ms=max(1, int(_LEAST_SHARE * planned_ms)) if quick else scenario.min_duration_ms,
-            min_query_count=1 if quick else scenario.min_query_count(count),
-            performance_sample_count=count,
-            equal_issue=uneven or (not quick and self.rules.benchmarks[self.official].equal_issue),
-            calibration_seconds=min(pace.calibration_s, self.duration) if quick else pace.calibration_s,
-            rate_margin=pace.rate_margin,
-            trace_bytes=pace.trace_bytes,
-            planned_ms=planned_ms,
-            longest_ms=LONGEST_TIMES * planned_ms,
-        )
-
-
-def _trains(asked: Asked) -> bool:
-    return not SCENARIOS[asked.scenario].loadgen
 
 
 def resolve(asked: Asked) -> Request:
@@ -227,7 +61,7 @@ def _model(asked: Asked) -> Model:
     model = models.load(asked.model)
     if asked.task is None:
         return model
-    if _trains(asked):
+    if asked.trains:
         raise UsageError(f"--task {asked.task}: is for scenarios that answer, and {asked.scenario} trains: leave it out")
     if asked.task not in model.tasks:
         raise UsageError(f"--task {asked.task}: {model.name} has {' and '.join(model.tasks)} alone: leave it out")
@@ -267,7 +101,7 @@ def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, devic
 
 def _changed(asked: Asked, model: Model, size: Size) -> Size:
     """The size with the length of inputs and the steps that are asked for."""
-    family = families.of(model, _trains(asked))
+    family = families.of(model, asked.trains)
     flags = (
         (f"--seq-len {asked.seq_len}", asked.seq_len, family.with_sequence_length, "models that predict from text"),
         (f"--steps {asked.steps}", asked.steps, family.with_steps, "models that make images"),
@@ -310,9 +144,9 @@ def _batch_size(asked: Asked, size: Size) -> int:
 def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None) -> tuple[tuple[int, ...], list[str]]:
     """(the ids at which an answer ends, what a reader should know of that). Random weights and random prompts end nowhere."""
     eos = asked.eos
-    if not families.of(model, _trains(asked)).generates_tokens:
+    if not families.of(model, asked.trains).generates_tokens:
         if eos is not None:
-            here = f" in {asked.scenario}" if _trains(asked) else ""
+            here = f" in {asked.scenario}" if asked.trains else ""
             raise UsageError(f"--eos {eos}: is for models that generate tokens, and {model.name} does not{here}: leave it out")
         return (), []
     end_tokens = weights.end_tokens if weights and weights.tokenizer else ()
@@ -349,21 +183,21 @@ def _check_duration(duration: float | None, mode: str) -> None:
 
 def _of_training(asked: Asked) -> Iterator[str]:
     """What a reader should know of a training's flags. Raises UsageError for those it does not take."""
-    if asked.lora is not None and not (_trains(asked) and "lora" in models.load(asked.model).fit):
+    if asked.lora is not None and not (asked.trains and "lora" in models.load(asked.model).fit):
         raise UsageError(f"--lora {asked.lora}: is for --scenario Fit of models that LoRA adapts: leave it out")
-    if not _trains(asked):
+    if not asked.trains:
         return
-    if asked.mode not in _STEPS:
+    if asked.mode not in STEPS:
         raise UsageError(
             f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is nothing to submit: take --mode valid"
         )
     if asked.duration is not None:
-        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {_STEPS[asked.mode] - 1} steps in mode {asked.mode}"
+        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode] - 1} steps in mode {asked.mode}"
 
 
 def _check_files(asked: Asked, model: Model) -> None:
-    if asked.dataset is not None and families.dataset_of(model, _trains(asked)).folder:
-        families.dataset_of(model, _trains(asked)).count(asked.dataset)
+    if asked.dataset is not None and families.dataset_of(model, asked.trains).folder:
+        families.dataset_of(model, asked.trains).count(asked.dataset)
     elif asked.dataset is not None and not asked.dataset.is_file():
         what = "is a directory" if asked.dataset.is_dir() else "there is no such file"
         raise UsageError(f"--dataset {asked.dataset}: {what}; give one file")

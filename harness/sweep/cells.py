@@ -10,7 +10,7 @@ from itertools import product
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.request import asked, plan
-from harness.request.plan import Request
+from harness.request.request import Request
 from harness.sweep.recipe import Values
 from scenarios.table import SCENARIOS
 from sut.registry import SUTS

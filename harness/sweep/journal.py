@@ -12,7 +12,7 @@ from compliance.logs.files import source_digest
 from harness.cell import Result, SweepMark
 from harness.execution.environments import ROOT
 from harness.request import estimate
-from harness.request.plan import Request
+from harness.request.request import Request
 from harness.sweep.cells import Series
 from scenarios.worker.job import write_json
 

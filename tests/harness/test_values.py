@@ -14,7 +14,7 @@ from harness.cell import Cell, Result
 from harness.execution.machine import Accelerator
 from harness.inputs.models import Model
 from harness.inputs.user_weights import Folder
-from harness.request.plan import Request
+from harness.request.request import Request
 from scenarios.table import Figure, Scenario
 from scenarios.worker.job import Job, Limits
 from sut.contract import Workload

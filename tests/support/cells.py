@@ -4,10 +4,11 @@ from pathlib import Path
 
 from harness.request import plan
 from harness.request.asked import Asked
+from harness.request.request import Request
 from tests.conftest import CACHE
 
 
-def request(out: Path, *, options=None, **changes) -> plan.Request:
+def request(out: Path, *, options=None, **changes) -> Request:
     """`options`: the SUT's own, by name."""
     flags = {"sut": "mock", "model": "bert", "scenario": "SingleStream", "out": out, "cache": CACHE, "duration": 0.3}
     given = tuple(f"{name}={value}" for name, value in (options or {}).items())

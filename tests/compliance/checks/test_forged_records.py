@@ -17,7 +17,7 @@ from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
 from harness.inputs import models
-from harness.request import plan
+from harness.request.request import _PACE
 from harness.tree import submission
 from scenarios.worker import loadgen, preflight
 from scenarios.worker.job import Limits
@@ -334,7 +334,7 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
     own = rules.load().project_limits
-    assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in plan._PACE.items()}
+    assert own.trace_bytes == {mode: pace.trace_bytes for mode, pace in _PACE.items()}
     for mode, most in own.trace_bytes.items():
         fits = most // own.trace_sample_bytes[scenario]
         for count, written in ((fits, True), (fits + 1, False)):

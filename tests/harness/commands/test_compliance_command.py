@@ -22,6 +22,7 @@ from harness.execution.environments import ROOT
 from harness.inputs import user_weights
 from harness.measurement import run
 from harness.request import plan
+from harness.request.request import _PACE, _Pace
 from harness.tree import submission
 from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry
@@ -253,7 +254,7 @@ def short_round(monkeypatch):
     }
     short = dataclasses.replace(short, compliance_tests=loose)
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
+    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
 
 def submit(out, **changes):

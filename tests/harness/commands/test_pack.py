@@ -14,7 +14,7 @@ from harness.commands import pack
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.measurement import run
-from harness.request import plan
+from harness.request.request import _PACE, _Pace
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
 
@@ -23,7 +23,7 @@ from tests.support.rounds import shortened
 def short_round(monkeypatch):
     short = shortened()
     monkeypatch.setattr(rules, "load", lambda round="v6.1": short)
-    monkeypatch.setitem(plan._PACE, "submission", plan._Pace(0.1, 3.0, 1 << 20))
+    monkeypatch.setitem(_PACE, "submission", _Pace(0.1, 3.0, 1 << 20))
 
 
 CELLS = {
