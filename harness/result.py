@@ -18,7 +18,8 @@ from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
 from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status, SweepMark
-from harness.comparison.tables import find, table
+from harness.comparison.runs import find
+from harness.comparison.tables import table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import submission, training

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness import terminal
 from harness.comparison import tables
+from harness.comparison.runs import find
 from harness.errors import UsageError
 
 
@@ -14,7 +15,7 @@ def groups_below(directory: Path) -> list[tables.Group]:
     if not directory.is_dir():
         what = "it is a file" if directory.exists() else "there is no such directory"
         raise UsageError(f"{directory}: {what}; give a folder of run directories")
-    results, faults = tables.find(directory)
+    results, faults = find(directory)
     for path, why in faults.items():
         terminal.error(f"left out: {path}: {why}")
     groups = tables.grouped(results)

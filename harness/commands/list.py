@@ -49,10 +49,10 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
     otherwise that of the latest run.
     """
-    from harness.comparison import tables  # imports numpy, and the other listings answer at once
+    from harness.comparison.runs import find
 
     runs: dict[tuple[str, str, str], Result] = {}
-    answering = (run for run in tables.find(folder)[0] if run.cell.task != FIT)
+    answering = (run for run in find(folder)[0] if run.cell.task != FIT)
     for run in sorted(answering, key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []

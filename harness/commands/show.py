@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 from harness import terminal, words
-from harness.comparison import compare, tables
+from harness.comparison import compare
+from harness.comparison.runs import find
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_output
 
@@ -18,7 +19,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory; of a folder of several, each is shown")
     add_output(parser)
     flags = parser.parse_args(arguments)
-    results, faults = tables.find(flags.directory)
+    results, faults = find(flags.directory)
     for path, why in faults.items():
         terminal.error(f"{path}: {why}")
     if not results:

@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.cell import LORA, Cell, Result, short
 from harness.comparison import statistics, tables
+from harness.comparison.runs import find, read
 from harness.comparison.tables import Group
 from sut.registry import FIT, SUTS
 
@@ -175,8 +176,8 @@ def beside_earlier(result: Result) -> str | None:
 
     The earlier runs are looked for beside its directory.
     """
-    last = tables.read(result)
-    beside = [tables.read(other) for other in tables.find(Path(result.directory).parent)[0]] if result.directory and last.metric else []
+    last = read(result)
+    beside = [read(other) for other in find(Path(result.directory).parent)[0]] if result.directory and last.metric else []
     earlier = sorted((r for r in beside if r.metric and r.result.mode == result.mode and r.order < last.order), key=lambda r: r.order)
     if not earlier:
         return None

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.comparison import compare, statistics
-from harness.comparison.tables import Group, Run
+from harness.comparison.runs import Run
+from harness.comparison.tables import Group
 
 
 @dataclass(frozen=True, kw_only=True)

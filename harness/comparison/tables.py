@@ -1,23 +1,19 @@
-"""Finished run directories → groups of repeats → rows. Only three small files of each are read, so a thousand cells take seconds."""
+"""Runs → groups of repeats → rows."""
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
-from sut.devices import HOST
-from sut.registry import ONE_PACKAGE, SUTS
+from harness.comparison.runs import Run, find, read
+from sut.registry import SUTS
 
 COLUMNS = {
     "sut": "framework, backend and execution, with the options it was given",
@@ -45,6 +41,7 @@ COLUMNS = {
     "unit": "of figure, mean, low, high and figures: samples/s, ms or ms/step",
     "higher_is_better": "True of samples/s, False of ms and ms/step",
     "repeats": "how many runs have status ok",
+    "failed": "how many runs have another status, without those that a sweep repeated with success",
     "figure": "the scenario's number: the median of the repeats, in `unit`; of an invalid cell its last one",
     "mean": "the geometric mean of the repeats, in `unit`",
     "low": "the lower end of the mean's 95 % interval, in `unit`; None below three repeats",
@@ -91,81 +88,11 @@ _SAME_WORK = (
 _SPEEDS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """One finished run.
+_BY_CLOCK = ("kept answers", "speed", "loadgen")
+"""Causes of an invalid run that a disturbed machine may be the reason of."""
 
-    Attributes:
-        record: record.json; empty where there is none, as of a cell that was never started.
-        planned_seconds: of job.json; None where there is none.
-    """
-
-    result: Result
-    record: Mapping[str, Any] = field(default_factory=dict)
-    planned_seconds: float | None = None
-
-    @cached_property
-    def versions(self) -> dict[str, str]:
-        """Python, the SUT's own packages and the driver of an accelerator; empty where no worker told any."""
-        told = self.record.get("environment", {}).get("versions", {})
-        spec = SUTS.get(self.result.cell.sut)
-        builds = {package: build for build, package in ONE_PACKAGE}
-        names = ("python", *(spec.packages if spec else ()), "mlcommons_loadgen")
-        versions = {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
-        drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ()) if self.result.cell.device != HOST}
-        return {**versions, "driver": ", ".join(sorted(drivers))} if versions and drivers else versions
-
-    @cached_property
-    def machine(self) -> str:
-        """Processor, threads, memory and accelerators in words; empty where it was not recorded."""
-        m = self.record.get("machine")
-        if not m:
-            return ""
-        accelerators = "".join(f", {a['name']}" for a in m.get("accelerators", ()))
-        return f"{m['cpu']}, {m['usable_threads']} threads, {m['memory_bytes'] / (1 << 30):.0f} GiB{accelerators}"
-
-    @property
-    def source(self) -> str:
-        """sha256 of the files of SUTs and worker; empty where it was not recorded."""
-        return str(self.record.get("git", {}).get("worker_source_sha256", ""))
-
-    @property
-    def started(self) -> str:
-        """When it began, ISO 8601; empty where it was not recorded."""
-        return str(self.record.get("started", ""))
-
-    @property
-    def started_s(self) -> float:
-        """When it began, seconds since 1970: a text sorts wrongly over two time zones. 0 where it was not recorded."""
-        try:
-            return datetime.fromisoformat(self.started).timestamp()
-        except ValueError:
-            return 0.0
-
-    @property
-    def order(self) -> tuple[int, float, str]:
-        """Sorts runs by the time they began; of older records by the folder."""
-        return (int(self.record.get("started_monotonic_ns", 0)) if not self.started else 0, self.started_s, self.result.directory)
-
-    @property
-    def turn(self) -> tuple[tuple[str, ...], str, int] | None:
-        """(--out, the sweep, the repeat) in which it was measured; None: in no sweep.
-
-        Sweeps of the same cells have one id, wherever they write.
-        """
-        mark, below = self.result.sweep, 1 + len(Path(self.result.cell.name).parts)
-        return (Path(self.result.directory).absolute().parts[:-below], mark.id, mark.repeat) if mark else None
-
-    @property
-    def metric(self) -> Metric | None:
-        """The figure, of a run that is ok."""
-        return self.result.metric if self.result.status == Status.OK else None
-
-    @cached_property
-    def disturbances(self) -> tuple[str, str]:
-        """(what makes the figure unfit for ranking, what a reader should know) of what else went on; empty texts where nothing did."""
-        serious, notes = disturbance.sentences(self.result.disturbance, self.record.get("machine", {}).get("usable_threads") or 1)
-        return "; ".join(serious), "; ".join(notes)
+_Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
+"""(planned duration, machine, source), versions: what the repeats of a cell have in common."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +115,20 @@ class Group:
     def good(self) -> tuple[Run, ...]:
         """The runs that are ok."""
         return tuple(run for run in self.runs if run.metric)
+
+    @cached_property
+    def failed(self) -> tuple[Run, ...]:
+        """The runs that are not ok, without those that a sweep repeated with success."""
+        repeated = {run.turn for run in self.good if run.turn}
+        return tuple(run for run in self.runs if not run.metric and run.turn not in repeated)
+
+    @property
+    def failure(self) -> str:
+        """`2 of 5 runs are not ok: invalid (accuracy): …`, the last one's reason; empty where all are, or none is."""
+        if not self.failed or not self.good:
+            return ""
+        count = len(self.failed)
+        return f"{count} of {len(self.failed) + len(self.good)} runs {'is' if count == 1 else 'are'} not ok: {self.failed[-1].obstacle}"
 
     @cached_property
     def figures(self) -> list[float]:
@@ -223,35 +164,34 @@ class Group:
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
-        """Why its figure may not stand beside others. A disturbance counts where it hit more than half of the repeats."""
+        """Why its figure may not stand beside others.
+
+        A disturbance counts where it hit more than half of the repeats. So does an invalid run, if the machine may have been the reason.
+        """
         if not self.good:
             return self.last.result.unranked or (f"its status is {self.last.result.status}",)
-        serious = [run.disturbances[0] for run in self.good]
         reasons = dict.fromkeys(
             reason for run in self.good for reason in run.result.unranked if reason not in run.disturbances[0].split("; ")
         )
-        disturbed = [text for text in serious if text]
-        return (
-            *reasons,
-            *([f"{len(disturbed)} of {len(serious)} repeats were disturbed: {disturbed[0]}"] if 2 * len(disturbed) > len(serious) else []),
-        )
+        invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
+        if any(cause not in _BY_CLOCK for cause in invalid) or len(invalid) > len(self.good):
+            reasons[self.failure] = None
+        return (*reasons, *([self.disturbed] if self.disturbed else []))
+
+    @property
+    def disturbed(self) -> str:
+        """What disturbed more than half of the repeats, in words; empty where nothing did."""
+        serious = [run.disturbances[0] for run in self.good]
+        texts = [text for text in serious if text]
+        return f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}" if 2 * len(texts) > len(serious) else ""
 
     @cached_property
     def advice(self) -> list[str]:
         """What to think of the repeats; empty where there is no figure."""
-        return statistics.advice(self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good]) if self.good else []
-
-
-def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
-    """(every finished run below `root`, by path; result.json that cannot be read → why). `directory` is where each lies now."""
-    results, faults = [], {}
-    for path in sorted(_results(root)):
-        try:
-            result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
-            results.append(replace(result, directory=str(path.parent)))
-        except (OSError, ValueError) as e:
-            faults[path] = str(e)
-    return results, faults
+        if not self.good:
+            return []
+        failure = [self.failure] if self.failure else []
+        return [*failure, *statistics.advice(self.figures, ["; ".join(filter(None, run.disturbances)) for run in self.good])]
 
 
 def groups(roots: Iterable[Path]) -> list[Group]:
@@ -267,15 +207,20 @@ def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
     """
     runs = sorted((read(r) for r in results if bool(r.sweep and r.sweep.twin) is twins), key=lambda run: run.order)
     kept: dict[tuple[Any, ...], list[Run]] = {}
-    homes: dict[tuple[str, str], tuple[Any, ...]] = {}
+    homes: dict[tuple[str, str], list[_Home]] = {}
     for run in sorted(runs, key=lambda run: not run.versions):  # a run that told no versions joins those of its cell that did
-        cell = (run.result.cell.digest, run.result.mode)
-        key = (*cell, run.planned_seconds, run.machine, run.source, tuple(run.versions.items()))
+        cell, conditions = (run.result.cell.digest, run.result.mode), (run.planned_seconds, run.machine, run.source)
+        home: _Home = (conditions, tuple(run.versions.items()))
         if not run.versions:
-            key = homes.get(cell, key)
-        homes[cell] = key
-        kept.setdefault(key, []).append(run)
+            home = next((other for other in reversed(homes.get(cell, [])) if _may_be(conditions, other[0])), home)
+        homes.setdefault(cell, []).append(home)
+        kept.setdefault((*cell, *home), []).append(run)
     return sorted((Group(runs=tuple(sorted(of_one, key=lambda run: run.order))) for of_one in kept.values()), key=_place)
+
+
+def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether a run was measured under these conditions, as far as it told its own."""
+    return all(one == other or one in (None, "") for one, other in zip(told, others, strict=True))
 
 
 def table(root: Path | str) -> Any:
@@ -309,6 +254,7 @@ def row(group: Group) -> dict[str, Any]:
         "unit": metric and metric.unit,
         "higher_is_better": metric and metric.higher_is_better,
         "repeats": len(group.good),
+        "failed": len(group.failed),
         "figure": summary.median if summary else metric and metric.value,
         "mean": summary and summary.mean,
         "low": summary and summary.low,
@@ -358,31 +304,6 @@ def in_turns(a: Group, b: Group) -> bool:
     pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
     equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
     return equal and all(earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False))
-
-
-def read(result: Result) -> Run:
-    """A run with what its directory tells beside its result. What cannot be read is left empty."""
-    directory = Path(result.directory)
-    limits = _json(directory / "raw" / "performance" / "job.json").get("limits", {})
-    planned = limits.get("planned_ms")
-    return Run(result=result, record=_json(directory / "record.json"), planned_seconds=None if planned is None else planned / 1e3)
-
-
-def _results(root: Path) -> Iterator[Path]:
-    """Every result.json. What lies below a run directory is not looked at: logs, and a copy of the source."""
-    for folder, folders, files in os.walk(root):
-        if "result.json" in files:
-            yield Path(folder, "result.json")
-        if "record.json" in files:
-            folders.clear()
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _median(values: Iterable[float | None]) -> float | None:

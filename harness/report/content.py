@@ -11,6 +11,7 @@ from statistics import median
 
 from harness.cell import Result
 from harness.comparison import compare, statistics, tables
+from harness.comparison.runs import find
 from harness.comparison.tables import Group
 from harness.report import hf_2019
 from harness.report.contest import Contest, listed
@@ -253,7 +254,7 @@ def _token_ms(group: Group) -> float | None:
 
 def gather(root: Path, source: str) -> Content:
     """What there is to say of the run directories below a folder."""
-    results, faults = tables.find(root)
+    results, faults = find(root)
     return of_results(results, source, faults)
 
 

@@ -123,7 +123,7 @@ class Contest:
     def finding(self) -> str:
         """Which SUT is fastest and by how much, whether the figures are ranked or not."""
         if not self.good:
-            reasons = "; ".join(f"{g.sut}: {_reason(g)}" for g in self.groups[:3])
+            reasons = "; ".join(f"{g.sut}: {g.last.obstacle}" for g in self.groups[:3])
             return f"no SUT has a figure ({reasons})"
         leader = self.field[0]
         alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
@@ -160,7 +160,7 @@ class Contest:
         result = group.last.result
         if not group.good:
             metric = result.metric if result.status == Status.INVALID else None
-            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_reason(group))
+            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=group.last.obstacle)
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
@@ -194,12 +194,6 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
     known = models.load(model)
     family = (models.load(model, task) if task in known.tasks else known).family
     return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
-
-
-def _reason(group: Group) -> str:
-    result = group.last.result
-    cause = f" ({result.cause})" if result.cause else ""
-    return f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:

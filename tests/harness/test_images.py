@@ -10,6 +10,7 @@ from PIL import Image
 from harness import cli, images
 from harness.cell import Status
 from harness.comparison import compare, tables
+from harness.comparison.runs import Run
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.measurement.run import not_measured
@@ -65,7 +66,7 @@ def test_the_steps_are_a_part_of_the_cell(run, tmp_path):
     assert asked().cell() == asked(4).cell()
     assert asked(2).cell().steps == asked(2).size.config["denoising_steps"] == 2
     assert asked(2).label.endswith("2 steps")
-    skipped = tables.Run(result=not_measured(asked(2), Status.SKIPPED, ""))
+    skipped = Run(result=not_measured(asked(2), Status.SKIPPED, ""))
     assert ", 2 steps" in compare.describe(tables.Group(runs=(skipped,)))
     with pytest.raises(UsageError, match=r"--steps 1: stable-diffusion takes 2 to 1000"):
         asked(1)

@@ -7,6 +7,7 @@ import pytest
 
 from harness import cli
 from harness.comparison import compare, tables
+from harness.comparison.runs import find
 from harness.execution.environments import ROOT
 from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
 
@@ -146,7 +147,7 @@ def test_what_cannot_be_compared_is_one_sentence_and_code_2(tmp_path, capsys, ar
 
 def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     directories = write(tmp_path, cell(), [100, 110, 105])
-    runs = tables.find(tmp_path)[0]
+    runs = find(tmp_path)[0]
     assert compare.beside_earlier(runs[0]) is None
     assert compare.beside_earlier(runs[1]) == "1.1 × the speed of quick-1: settings and versions are the same, so this is chance"
     assert compare.beside_earlier(runs[2]).endswith("; the 3 runs so far: 105 samples/s (93.21–118.1)")

@@ -7,6 +7,7 @@ import pytest
 
 from harness import result
 from harness.comparison import tables
+from harness.comparison.runs import find
 from tests.support.synthetic_runs import MACHINE, VERSIONS, cell, write
 
 
@@ -106,7 +107,7 @@ def test_a_twin_is_no_repeat_of_its_cell(tmp_path):
     write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
     write(tmp_path, cell(), [90, 90, 90], sweep="s-1", twin=True)
     (group,) = tables.groups([tmp_path])
-    (twin,) = tables.grouped(tables.find(tmp_path)[0], twins=True)
+    (twin,) = tables.grouped(find(tmp_path)[0], twins=True)
     assert (group.figures, twin.figures) == ([100] * 3, [90] * 3)
 
 
@@ -131,4 +132,4 @@ def test_the_table_is_a_list_of_dicts_where_pandas_is_not_there(tmp_path, monkey
 def test_what_lies_within_a_run_directory_is_no_run(tmp_path):
     (directory,) = write(tmp_path, cell(), [100])
     write(directory / "open", cell("keras3-torch"), [50])
-    assert [r.cell.sut for r in tables.find(tmp_path)[0]] == ["keras3-jax"]
+    assert [r.cell.sut for r in find(tmp_path)[0]] == ["keras3-jax"]
