@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     flags = parser.parse_args(arguments)
     limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
     comparisons = _comparisons(flags.a, flags.b, limit)
-    slower = [c for c in comparisons if limit is not None and c.ratio and c.ratio.slower_than(limit)]
+    slower = [c for c in comparisons if limit is not None and c.ratio and c.reliable and c.ratio.slower_than(limit)]
     if flags.json:
         terminal.document({"schema": "compare-1", "a": str(flags.a), "b": str(flags.b), "comparisons": [_plain(c) for c in comparisons]})
     else:
@@ -78,11 +78,11 @@ def _share(text: str) -> float:
 
 def _tell(slower: list[Comparison], comparisons: list[Comparison], flags: Any) -> None:
     """What --fail-if-slower found, on standard error: without an interval there is no proof either way."""
-    unproven = [c for c in comparisons if c.ratio is None or c.ratio.low is None]
+    unproven = [c for c in comparisons if c.ratio is None or c.ratio.low is None or not c.reliable]
     for c in slower:
         sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")
     if unproven:
-        why = "no figure, only on one side, other work, or too few repeats"
+        why = "no figure, only on one side, other work, too few repeats, or disturbed or wrong ones"
         sys.stderr.write(f"--fail-if-slower says nothing of {len(unproven)} of {len(comparisons)} cells: {why}\n")
 
 

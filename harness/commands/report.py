@@ -13,6 +13,7 @@ from harness.commands.folders import groups_below, write, write_page
 from harness.errors import EnvironmentFailure, UsageError
 from harness.report import content, exports
 from harness.request.flags import Parser
+from harness.sweep import journal
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +21,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     flags = _parser().parse_args(arguments)
     groups_below(flags.root)
-    report = content.gather(flags.root, terminal.near(str(flags.root.absolute())))
+    report = content.gather(flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root))
     if flags.html:
         from harness.report import page  # it takes matplotlib, which is slow to import
 

@@ -18,6 +18,7 @@ from sut.registry import FIT, SUTS
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
+NOT_IN_TURNS = "the repeats were not measured in turns, so a drift of the machine between the two counts as a difference"
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 
 
@@ -32,6 +33,7 @@ class Comparison:
         verdict: one sentence.
         flags: what else differs, a sentence each: the ratio is of these too.
         comparable: whether the ratio says which of the two is faster.
+        reliable: whether the repeats of both were undisturbed, and none of them wrong: a build may fail for the ratio.
     """
 
     name: str
@@ -43,16 +45,18 @@ class Comparison:
     verdict: str
     flags: tuple[str, ...] = ()
     comparable: bool = True
+    reliable: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """One figure of a published table, in milliseconds a step."""
+    """One figure of a published table, in milliseconds a step. `seq_len`: tokens an input; None of other inputs."""
 
     sut: str
     model: str
     task: str
     batch_size: int
+    seq_len: int | None
     ms_per_step: float
 
 
@@ -110,24 +114,32 @@ def published() -> list[Published]:
     """The figures of the published table that there are."""
     text = (resources.files("harness.comparison") / "published" / _PUBLISHED_FILE).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    fixed = ("model", "task", "batch_size")
+    fixed = ("model", "task", "batch_size", "seq_len")
     return [
-        Published(sut=sut, model=row["model"], task=row["task"], batch_size=int(row["batch_size"]), ms_per_step=float(value))
+        Published(
+            sut=sut,
+            model=row["model"],
+            task=row["task"],
+            batch_size=int(row["batch_size"]),
+            seq_len=int(row["seq_len"]) if row["seq_len"] else None,
+            ms_per_step=float(value),
+        )
         for row in rows
         for sut, value in row.items()
         if sut not in fixed and value
     ]
 
 
-def describe(group: Group) -> str:
-    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`."""
+def describe(group: Group, without: str = "") -> str:
+    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`. `without`: `batch_size` or `seq_len`."""
     c = group.cell
-    extra = [f"{c.seq_len} tokens"] if c.seq_len else []
+    batch = [f"batch {c.batch_size}"] if without != "batch_size" else []
+    extra = [f"{c.seq_len} tokens"] if c.seq_len and without != "seq_len" else []
     extra += [f"{c.steps} steps"] if c.steps else []
     extra += [f"LoRA {c.lora}"] if c.lora else []
     extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
     extra += [f"{name}={value}" for name, value in sorted(c.variables.items())]
-    return ", ".join([f"{c.model} {c.size} {c.task}", c.scenario, c.precision, f"batch {c.batch_size}", c.device, *extra])
+    return ", ".join([f"{c.model} {c.size} {c.task}", c.scenario, c.precision, *batch, c.device, *extra])
 
 
 def figure(group: Group) -> str:
@@ -140,7 +152,19 @@ def figure(group: Group) -> str:
 
 
 def differences(a: Group, b: Group) -> list[str]:
-    """What differs between two measurements of the same work, a sentence each, the weightiest first."""
+    """What differs between two measurements of the same work, a sentence each."""
+    x, y = a.last, b.last
+    sentences = conditions(a, b)
+    changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
+    if other_factors((a.cell, b.cell)):
+        sentences.append("their LoRA trains different parameters (--lora matched trains the same)")
+    if a.cell.sut != b.cell.sut:
+        changed = [name for name in changed if name in x.versions and name in y.versions]
+    return sentences + [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]
+
+
+def conditions(a: Group, b: Group) -> list[str]:
+    """What differs between two measurements beside the SUTs and their packages, a sentence each, the weightiest first."""
     x, y = a.last, b.last
     sentences = [] if x.machine == y.machine else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
     for what, one, other in (
@@ -150,12 +174,6 @@ def differences(a: Group, b: Group) -> list[str]:
     ):
         if one != other:
             sentences.append(f"other {what}: {one} / {other}")
-    changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
-    if other_factors((a.cell, b.cell)):
-        sentences.append("their LoRA trains different parameters (--lora matched trains the same)")
-    if a.cell.sut != b.cell.sut:
-        changed = [name for name in changed if name in x.versions and name in y.versions]
-    sentences += [f"other version of {n}: {x.versions.get(n, 'none')} / {y.versions.get(n, 'none')}" for n in changed]
     for name in ("operating_system", "kernel", "governor", "boost"):
         one, other = (run.record.get("machine", {}).get(name) for run in (x, y))
         if one != other and x.record and y.record:
@@ -194,11 +212,11 @@ def beside_earlier(result: Result) -> str | None:
 
 
 def _newest(groups: Iterable[Group]) -> list[Group]:
-    """The group that was measured last among equal cells; one with figures goes before one without."""
+    """The group that was measured last among equal cells, with figures or without: an old success hides no new failure."""
     kept: dict[str, Group] = {}
     for group in groups:
         other = kept.get(group.cell.digest)
-        if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
+        if other is None or group.order > other.order:
             kept[group.cell.digest] = group
     return list(kept.values())
 
@@ -227,9 +245,16 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
             verdict = f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
             return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
     ratio = tables.ratio(b, a)
+    if a.metric and b.metric and a.metric.estimate != b.metric.estimate:
+        flags.append(f"other estimate of the figure: {a.metric.estimate} / {b.metric.estimate}")
     if ratio.method == "Welch t":
-        flags.append("the repeats were not measured in turns, so a drift of the machine between the two counts as a difference")
-    return Comparison(**base, ratio=ratio, verdict=ratio.verdict(labels[1], labels[0]), flags=tuple(flags))
+        flags.append(NOT_IN_TURNS)
+    unranked = {
+        reason: [name for name, g in zip(names, (a, b), strict=True) if reason in g.unranked] for reason in (*a.unranked, *b.unranked)
+    }
+    flags += [f"not ranked ({' and '.join(sides)}): {reason}" for reason, sides in unranked.items()]
+    reliable = not any(group.disturbed or group.failure in group.unranked for group in (a, b))
+    return Comparison(**base, ratio=ratio, verdict=ratio.verdict(labels[1], labels[0]), flags=tuple(flags), reliable=reliable)
 
 
 def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Comparison:
@@ -262,5 +287,11 @@ def _beside_published(group: Group, theirs: Published) -> Iterator[str]:
         yield f"size: theirs is the published model, ours is {c.size}"
     if c.batch_size != theirs.batch_size:
         yield f"batch: {theirs.batch_size} / {c.batch_size}"
+    if theirs.seq_len and c.seq_len != theirs.seq_len:
+        yield f"tokens an input: {theirs.seq_len} / {c.seq_len}"
+    if c.dataset != "synthetic" or c.size == "user":
+        yield "inputs or weights: ours are a user's"
+    if c.lora == LORA[1]:
+        yield "LoRA: theirs is what KerasHub or peft adapts by itself, ours is --lora matched"
     yield f"precision: their table does not state it, ours is {c.precision}"
     yield "method: theirs is the mean of 100 steps, without a check of answers or of what ran"

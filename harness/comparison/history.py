@@ -39,9 +39,11 @@ class Trend:
 
     Attributes:
         stretches: runs between which nothing differed but time.
+        failed: the runs after the last of them, which are not ok.
     """
 
     stretches: tuple[Group, ...]
+    failed: tuple[Run, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,6 +79,17 @@ class Trend:
     @cached_property
     def sentence(self) -> str:
         """What became of it, in one sentence."""
+        return "; ".join([self._of_figures, *self._of_failures])
+
+    @property
+    def _of_failures(self) -> list[str]:
+        if not self.failed:
+            return []
+        count = "the last run is" if len(self.failed) == 1 else f"the last {len(self.failed)} runs are"
+        return [f"{count} not ok since {self.failed[0].started[:16]} ({self.failed[-1].obstacle})"]
+
+    @property
+    def _of_figures(self) -> str:
         shown = [change for change in self.changes if change.ratio.different]
         runs = statistics.plural(len(self.figures), "run")
         if shown:
@@ -88,13 +101,18 @@ class Trend:
 
 
 def trends(groups: Iterable[Group]) -> list[Trend]:
-    """A trend for every cell that was measured at least twice, those whose speed changed first."""
+    """A trend for every cell that was measured at least twice with success, those that fail now or whose speed changed first."""
     runs: dict[tuple[str, str], list[Run]] = {}
     for group in groups:
-        for run in group.good:
+        for run in group.runs:
             runs.setdefault((run.result.cell.digest, run.result.mode), []).append(run)
-    found = [Trend(stretches=tuple(_stretches(sorted(of_one, key=lambda run: run.order)))) for of_one in runs.values() if len(of_one) > 1]
-    return sorted(found, key=lambda trend: not any(change.ratio.different for change in trend.changes))
+    found = [_trend(sorted(of_one, key=lambda run: run.order)) for of_one in runs.values() if sum(bool(run.metric) for run in of_one) > 1]
+    return sorted(found, key=lambda trend: not trend.failed and not any(change.ratio.different for change in trend.changes))
+
+
+def _trend(runs: Sequence[Run]) -> Trend:
+    good = [run for run in runs if run.metric]
+    return Trend(stretches=tuple(_stretches(good)), failed=tuple(run for run in runs if run.order > good[-1].order))
 
 
 def _stretches(runs: Sequence[Run]) -> list[Group]:

@@ -107,6 +107,11 @@ class Group:
         return next((run for run in reversed(self.runs) if run.metric), self.runs[-1])
 
     @property
+    def order(self) -> tuple[int, float, str]:
+        """Sorts groups by the time at which their last run began."""
+        return self.runs[-1].order
+
+    @property
     def cell(self) -> Cell:
         """The cell they have in common."""
         return self.last.result.cell

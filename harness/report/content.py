@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from statistics import median
 
-from harness.cell import Result
+from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.runs import find
 from harness.comparison.tables import Group
@@ -68,19 +68,24 @@ class Content:
         source: the folder, as the reader knows it.
         twins: cells that a sweep measured once more.
         faults: result.json that could not be read → why.
+        not_measured: why cells of sweeps could not be measured → their labels.
     """
 
     source: str
     groups: list[Group]
     twins: list[Group] = field(default_factory=list)
     faults: dict[Path, str] = field(default_factory=dict)
+    not_measured: dict[str, list[str]] = field(default_factory=dict)
 
     @cached_property
     def contests(self) -> list[Contest]:
         """The contests, in the order of model, task, scenario and batch."""
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
-            keyed.setdefault((group.work, group.last.result.mode, _machine(group, self.groups)), []).append(group)
+            near = group if group.good or group.last.machine else _started(group, self.groups)
+            keyed.setdefault((near.work, near.last.result.mode, near.last.machine), []).append(group)
+        for of_one in keyed.values():  # the first gives the contest its name
+            of_one.sort(key=lambda g: not g.last.machine)
         named: dict[str, list[Group]] = {}
         for first, *_ in keyed.values():
             named.setdefault(compare.describe(first), []).append(first)
@@ -95,12 +100,17 @@ class Content:
 
     @cached_property
     def obstacles(self) -> list[str]:
-        """Why SUTs have no place in a contest, as far as the registry knows: a sentence for each reason."""
+        """Why SUTs have no place in a contest, as far as the registry and the sweeps know: a sentence for each reason."""
         found: dict[tuple[str, str], dict[str, None]] = {}
         for contest, sut in product(self.contests, self.suts):
             if reason := contest.obstacle(sut):
                 found.setdefault((f"{contest.groups[0].cell.model} {contest.groups[0].cell.task}", reason), {})[sut] = None
-        return [f"{listed(list(suts))}, {work}: {reason}" for (work, reason), suts in found.items()]
+        known = {reason for _, reason in found}
+        of_sweeps = {reason: labels for reason, labels in self.not_measured.items() if reason not in known}
+        return [
+            *(f"{listed(list(suts))}, {work}: {reason}" for (work, reason), suts in found.items()),
+            *(f"{labels[0]}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}: {reason}" for reason, labels in of_sweeps.items()),
+        ]
 
     @cached_property
     def machines(self) -> list[str]:
@@ -112,7 +122,10 @@ class Content:
         """The answer over all contests that have more than one SUT, in one sentence."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if not contested:
-            count = sum(bool(g.good) for g in self.groups)
+            if several := [c for c in self.contests if len(c.groups) > 1]:
+                more = f", and {len(several) - 1} more without two figures" if len(several) > 1 else ""
+                return f"{several[0].name}: {several[0].answer}{more}"
+            count = sum(bool(g.good) for g in self.current)
             return f"{statistics.plural(count, 'cell')} with a figure, and no two SUTs did the same work: nothing is compared"
         if len(contested) == 1:
             return f"{contested[0].name}: {contested[0].answer}"
@@ -167,12 +180,16 @@ class Content:
 
     @cached_property
     def means(self) -> list[str]:
-        """Mean speeds over the contests in which all compared SUTs have figures, in one sentence; none where there are fewer than two."""
-        contested = [c for c in self.contests if len(c.good) > 1]
+        """Mean speeds over the contests that all compared SUTs are ranked in, in one sentence; none where there are fewer than two.
+
+        Where nothing is ranked, as at size tiny, figures are enough. LoRA that trains other parameters in each library does not count.
+        """
+        contested = [c for c in self.contests if len(c.field) > 1 and not c.other_factors]
         contested = [c for c in contested if not c.unranked] or contested
-        order = [sut for sut in self.suts if any(sut in c.entries and c.entries[sut].group.good for c in contested)]
+        fields = [{g.sut for g in c.field} for c in contested]
+        order = [sut for sut in self.suts if any(sut in field for field in fields)]
         base = _BARE if _BARE in order else next(iter(order), "")
-        common = [c for c in contested if all(s in c.entries and c.entries[s].group.good for s in order)]
+        common = [c for c, field in zip(contested, fields, strict=True) if field.issuperset(order)]
         if len(common) < 2 or len(order) < 2:
             return []
         means = {
@@ -203,7 +220,7 @@ class Content:
         """The cost of each Keras 3 SUT beside its own framework without Keras, and beside native PyTorch, eager and compiled."""
         return [
             Overhead(
-                work=c.name,
+                work=f"{c.name}{', LoRA of other parameters each' if c.other_factors else ''}",
                 keras=g.sut,
                 bare=bare.sut,
                 ratio=tables.ratio(g, bare),
@@ -226,7 +243,12 @@ class Content:
         said: dict[str, list[str]] = {}
         for g in self.current:
             for sentence in g.advice:
-                said.setdefault(sentence.partition(" (")[0], []).append(f"{g.sut}, {compare.describe(g)}")
+                said.setdefault(sentence if sentence == g.failure else sentence.partition(" (")[0], []).append(
+                    f"{g.sut}, {compare.describe(g)}"
+                )
+        for contest in self.contests:
+            for sentence, suts in contest.unlike.items():
+                said.setdefault(sentence, []).append(f"{contest.good[0].sut} beside {listed(suts)}, {contest.name}")
         sentences = [
             f"{text}: {cells[0]}" + (f" and {statistics.plural(len(cells) - 1, 'other cell')}" if len(cells) > 1 else "")
             for text, cells in said.items()
@@ -252,20 +274,26 @@ def _token_ms(group: Group) -> float | None:
     return 1e3 * group.cell.batch_size / rate if rate else None
 
 
-def gather(root: Path, source: str) -> Content:
-    """What there is to say of the run directories below a folder."""
+def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = None) -> Content:
+    """What there is to say of the run directories below a folder. `not_measured`: see `Content`."""
     results, faults = find(root)
-    return of_results(results, source, faults)
+    return replace(of_results(results, source), faults=faults, not_measured=not_measured or {})
 
 
-def of_results(results: Sequence[Result], source: str, faults: dict[Path, str] | None = None) -> Content:
-    """What there is to say of results and the files beside them. `faults`: files that could not be read → why."""
-    return Content(source=source, groups=tables.grouped(results), twins=tables.grouped(results, twins=True), faults=faults or {})
+def of_results(results: Sequence[Result], source: str) -> Content:
+    """What there is to say of results and the files beside them."""
+    return Content(source=source, groups=tables.grouped(results), twins=tables.grouped(results, twins=True))
 
 
-def _machine(group: Group, groups: Iterable[Group]) -> str:
-    """A cell that never started knows no machine: it is put to those that did the same work."""
-    return group.last.machine or next((g.last.machine for g in groups if g.work == group.work and g.last.machine), "")
+def _started(group: Group, groups: Iterable[Group]) -> Group:
+    """Of a cell that never started one that did, for the same work; else the cell itself.
+
+    Such a cell knows no machine, and perhaps neither the digest of its weights nor a length that its inputs decide.
+    """
+    unknown = {"weights": Cell.weights, "seq_len": None}
+    mine = [(name, value) for name, value in group.work if unknown.get(name, ()) != value]
+    mode = group.last.result.mode
+    return next((g for g in groups if g.last.machine and g.last.result.mode == mode and not set(mine) - set(g.work)), group)
 
 
 def _apart(group: Group, same: Sequence[Group]) -> str:

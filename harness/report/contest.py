@@ -12,6 +12,8 @@ from harness.comparison.tables import Group
 from harness.inputs import models
 from sut.registry import SUTS, unsupported
 
+_MOST_REASONS = 3
+
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
@@ -24,6 +26,7 @@ class Standing:
         best: no SUT is shown to be faster.
         relative: its speed over the leader's, at most about 1; None where one has no figure.
         reason: why there is no valid figure; empty where there is one.
+        unranked: why the figure may not stand beside the others; empty where it may, or where that is said of all.
     """
 
     group: Group
@@ -34,6 +37,7 @@ class Standing:
     best: bool = False
     relative: statistics.Ratio | None = None
     reason: str = ""
+    unranked: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +45,7 @@ class Contest:
     """The same work done by several SUTs, on one machine and in one mode.
 
     Attributes:
-        groups: one a SUT, the last that was measured.
+        groups: one a SUT, the last that was measured, with a figure or without.
         older: how many earlier measurements of the same cells, by other versions, other files of SUTs, or for another time, are left out.
         apart: what tells it from other contests of the same name, such as another machine; empty where there is none.
     """
@@ -52,11 +56,11 @@ class Contest:
 
     @classmethod
     def of(cls, groups: Sequence[Group], apart: str = "") -> Contest:
-        """The contest of groups that did the same work: of each SUT the last that was measured and has a figure."""
+        """The contest of groups that did the same work: of each SUT the last that was measured."""
         latest: dict[str, Group] = {}
         for group in groups:
             other = latest.get(group.sut)
-            if other is None or (bool(group.good), group.last.order) > (bool(other.good), other.last.order):
+            if other is None or group.order > other.order:
                 latest[group.sut] = group
         return cls(groups=tuple(latest.values()), older=len(groups) - len(latest), apart=apart)
 
@@ -122,11 +126,11 @@ class Contest:
     @cached_property
     def finding(self) -> str:
         """Which SUT is fastest and by how much, whether the figures are ranked or not."""
+        reasons = "; ".join(f"{g.sut}: {g.last.obstacle}" for g in [g for g in self.groups if not g.good][:_MOST_REASONS])
         if not self.good:
-            reasons = "; ".join(f"{g.sut}: {g.last.obstacle}" for g in self.groups[:3])
             return f"no SUT has a figure ({reasons})"
         leader = self.field[0]
-        alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}"
+        alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}{f' ({reasons})' if reasons else ''}"
         return alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
 
     @cached_property
@@ -152,7 +156,7 @@ class Contest:
             behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
             text = f"{listed([leader.sut, *equals])} are fastest; no difference between them is shown"
             return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
-        last = self.field[-1]
+        last = next(g for g in reversed(self.field) if self.ratios.get(g.sut, ahead).low is not None)
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
 
@@ -169,7 +173,18 @@ class Contest:
         else:
             best = ratio.low is not None and not ratio.different and group in self.field
         best = best and not self.unranked
-        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio)
+        unranked = "" if self.unranked else next(iter(group.unranked), "")
+        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio, unranked=unranked)
+
+    @cached_property
+    def unlike(self) -> dict[str, list[str]]:
+        """How other figures were measured otherwise than the leader's, a sentence each → the SUTs."""
+        found: dict[str, list[str]] = {}
+        for other in (g for g in self.good if g is not self.field[0]):
+            not_in_turns = [compare.NOT_IN_TURNS] if self.ratios[other.sut].method == "Welch t" else []
+            for sentence in [*compare.conditions(self.field[0], other), *not_in_turns]:
+                found.setdefault(sentence, []).append(other.sut)
+        return found
 
     def obstacle(self, sut: str) -> str:
         """Why a SUT that has no place here cannot do this work; empty where nobody measured it, or it has a place."""

@@ -66,7 +66,8 @@ def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
     """(work, one text a SUT) of each contest; a struck-out figure is between `~~`, the best has a ★."""
     for contest in content.contests:
         direction = f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better" if contest.unit else "no figure"
-        yield f"{contest.name} ({direction})", [_place(contest, sut) for sut in content.suts]
+        lora = ", other parameters each" if contest.other_factors else ""
+        yield f"{contest.name} ({direction}{lora})", [_place(contest, sut) for sut in content.suts]
 
 
 def _markdown(content: Content) -> Iterator[str]:
@@ -90,7 +91,7 @@ def _place(contest: Contest, sut: str) -> str:
     if entry.reason:
         return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
     between = range_of(entry.low, entry.high)
-    return f"{short(entry.figure)}{f' ({between})' if between else ''}{' ★' if entry.best else ''}"
+    return f"{short(entry.figure)}{f' ({between})' if between else ''}{' ★' if entry.best else ''}{' not ranked' if entry.unranked else ''}"
 
 
 def _comparison(contest: Contest) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def _comparison(contest: Contest) -> dict[str, Any]:
         "unit": contest.unit,
         "higher_is_better": contest.higher_is_better,
         "answer": contest.answer,
-        "ranked": not contest.unranked,
+        "ranked": bool(contest.good) and not contest.unranked,
         "fastest": contest.field[0].sut if contest.good else None,
         "speed_over_fastest": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
         "best": [sut for sut, entry in contest.entries.items() if entry.best],

@@ -42,10 +42,12 @@ class Square:
     Attributes:
         name: what over what.
         ratios: (batch, tokens) → the geometric mean, over the models that both SUTs have, of the speed of one over that of the other.
+        models: (batch, tokens) → how many these are: long inputs fit into few models, so not every mean is over the same ones.
     """
 
     name: str
     ratios: Mapping[tuple[int, int], float]
+    models: Mapping[tuple[int, int], int]
 
     @property
     def batches(self) -> list[int]:
@@ -73,6 +75,7 @@ class Again:
     """The benchmark made again, at one size, precision and device.
 
     Attributes:
+        apart: what tells it from others of the same size, precision and device: machine, mode, variables; empty where there is none.
         cells: all of them.
         common: those that every SUT has; SUTs that measured none of the benchmark's models do not count.
         averages: SUT → the mean over these cells, in milliseconds of a batch; empty where there is none.
@@ -82,6 +85,7 @@ class Again:
     size: str
     precision: str
     device: str
+    apart: str = ""
     cells: Cells
     common: Cells
     averages: Mapping[str, float]
@@ -91,8 +95,8 @@ class Again:
 
     @property
     def where(self) -> str:
-        """Size, precision and device."""
-        return f"size {self.size}, {self.precision}, {self.device}"
+        """Size, precision and device, and what tells it from others of these."""
+        return ", ".join(filter(None, (f"size {self.size}", self.precision, self.device, self.apart)))
 
     @property
     def by_length(self) -> dict[str, list[tuple[float, float]]]:
@@ -132,15 +136,15 @@ class Again:
         told = " and ".join(f"{p.framework} {p.seconds:g} s" for p in (self.published[eager], self.published[other]))
         yield (
             f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} × over the "
-            f"{statistics.plural(len(both), 'cell')} that both have"
+            f"{statistics.plural(len(both), 'cell')} that both have (no interval: a mean over cells)"
         )
         if (self.size, self.precision) != ("full", "float32"):
             yield f"nothing may be concluded of 2019 from {self.where}: its models were those of size full, in float32"
             return
         yield (
-            "what may be concluded: whether TensorFlow takes longer than PyTorch beside it, on this machine and these cells. Not how much "
-            "faster either became: machine and cells are others, and in the script of 2019 PyTorch recorded gradients, and calls on a GPU "
-            "were not waited for"
+            "what may be concluded: which of the two takes longer on this machine and these cells, where that is more than the cells' own "
+            "intervals. Not how much faster either became: machine and cells are others, and in the script of 2019 PyTorch recorded "
+            "gradients, and calls on a GPU were not waited for"
         )
 
 
@@ -153,16 +157,21 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
     group = set(models.in_group(_GROUP))
     wanted = group | {full for _, full in _DISTILLED}
     places: dict[tuple[str, ...], Cells] = {}
-    for groups in contests:
+    for groups in sorted(contests, key=lambda groups: max((g.order for g in groups), default=())):  # of other weights the newest stay
         c = groups[0].cell if groups else None
         if c is None or c.model not in wanted or c.scenario != "Offline" or not c.seq_len or c.dataset != "synthetic" or c.size == "user":
             continue
         variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
         place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
         times = {g.sut: ms for g in groups if (ms := tables.row(g)["ms_per_step"])}
-        places.setdefault(place, {}).setdefault((c.model, c.batch_size, c.seq_len), {}).update(times)
-    made = [(place, cells) for place, cells in places.items() if {model for model, _, _ in cells} & group]
-    return [_again(size, precision, device, cells) for (size, precision, device, *_), cells in made]
+        places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = times
+    made = {place: cells for place, cells in places.items() if {model for model, _, _ in cells} & group}
+    return [_again(place, _apart(place, [*made]), cells) for place, cells in made.items()]
+
+
+def _apart(place: tuple[str, ...], places: Sequence[tuple[str, ...]]) -> str:
+    same = [other for other in places if other[:3] == place[:3]]
+    return ", ".join(text for n, text in enumerate(place[3:], 3) if text and any(other[n] != text for other in same))
 
 
 def published(device: str) -> dict[str, Average]:
@@ -172,7 +181,8 @@ def published(device: str) -> dict[str, Average]:
     return {row["sut"]: Average(framework=row["framework"], seconds=float(row["seconds"])) for row in rows if row["device"] == device}
 
 
-def _again(size: str, precision: str, device: str, cells: Cells) -> Again:
+def _again(place: Sequence[str], apart: str, cells: Cells) -> Again:
+    size, precision, device = place[:3]
     group = models.in_group(_GROUP)
     suts = dict.fromkeys(sut for (model, _, _), times in cells.items() if model in group for sut in times)
     common = {key: times for key, times in cells.items() if suts.keys() <= times.keys()}
@@ -180,6 +190,7 @@ def _again(size: str, precision: str, device: str, cells: Cells) -> Again:
         size=size,
         precision=precision,
         device=device,
+        apart=apart,
         cells=cells,
         common=common,
         averages={sut: plain.fmean(times[sut] for times in common.values()) for sut in suts} if common else {},
@@ -194,7 +205,11 @@ def _square(fast: str, slow: str, cells: Cells) -> Square:
     for (_, batch, length), times in cells.items():
         if fast in times and slow in times:
             ratios.setdefault((batch, length), []).append(times[slow] / times[fast])
-    return Square(name=f"{fast} over {slow}", ratios={key: statistics.geometric_mean(values) for key, values in ratios.items()})
+    return Square(
+        name=f"{fast} over {slow}",
+        ratios={key: statistics.geometric_mean(values) for key, values in ratios.items()},
+        models={key: len(values) for key, values in ratios.items()},
+    )
 
 
 def _distilled(small: str, full: str, sut: str, cells: Cells) -> Distilled | None:

@@ -14,10 +14,11 @@ from markupsafe import Markup
 from compliance.findings.page import templates
 from harness import terminal
 from harness.cell import short
+from harness.comparison import compare, statistics
 from harness.comparison.history import Trend
 from harness.report import figures, keras_published
 from harness.report.content import Content
-from harness.report.contest import Contest, range_of
+from harness.report.contest import Contest, listed, range_of
 from harness.report.details import Details, times_ms
 from harness.report.hf_2019 import Again
 from scenarios.table import SCENARIOS
@@ -27,12 +28,15 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 
 # A page stays small and quick: of more contests and cells the table and the folders' names remain.
 _MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 8, 30, 6, 4
+_AXES = {"batch_size": "batch", "seq_len": "tokens an input"}
 
 
 def render(content: Content, when: datetime) -> str:
     """The page of a report, as HTML."""
     contested = [c for c in content.contests if len(c.good) > 1]
-    shown = [g for c in content.contests for g in c.groups][:_MOST_DETAILS]
+    shown = content.current[:_MOST_DETAILS]
+    scaling = _scaling(content)
+    scaled = list(_drawn(scaling))
     body = (
         _environment()
         .get_template("page.html")
@@ -41,14 +45,16 @@ def render(content: Content, when: datetime) -> str:
             when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
             contested=contested,
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
-            scaling=list(_scaling(content)),
+            scaling=scaled,
+            more_scaling=len(scaling) - len(scaled),
+            more_distributions=max(0, len(_spread(contested)) - _MOST_DISTRIBUTIONS),
             distributions=list(_distributions(contested)),
             gains=list(_gains(content)),
             hf_2019=[(again, Markup(_by_length(again, f"lengths{n}"))) for n, again in enumerate(content.benchmark_of_2019)],
             details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},
             most_plots=_MOST_PLOTS,
-            rest=[g for c in content.contests for g in c.groups][_MOST_DETAILS:],
+            rest=content.current[_MOST_DETAILS:],
         )
     )
     return f"{BEGINNING}\n{body}"
@@ -65,7 +71,14 @@ def render_trends(trends: Iterable[Trend], source: str, when: datetime) -> str:
 def _environment() -> jinja2.Environment:
     environment = templates(Path(__file__).parent)
     environment.filters |= {"short": short}
-    environment.globals |= {"id": id, "range_of": range_of, "colour": figures.colour, "over_time": _over_time, "near": terminal.near}
+    environment.globals |= {
+        "id": id,
+        "range_of": range_of,
+        "interval": statistics.interval,
+        "colour": figures.colour,
+        "over_time": _over_time,
+        "near": terminal.near,
+    }
     return environment
 
 
@@ -96,41 +109,51 @@ def _by_length(again: Again, name: str) -> str:
 
 
 def _distributions(contested: list[Contest]) -> Iterator[tuple[str, Markup]]:
-    """Latencies of the first contests that ask query by query, and step times of trainings."""
-    by_query = [c for c in contested if not c.higher_is_better][:_MOST_DISTRIBUTIONS]
-    for n, contest in enumerate(by_query):
+    """Latencies of the first contests that ask query by query, and step times of trainings, each of the last run."""
+    for n, contest in enumerate(_spread(contested)[:_MOST_DISTRIBUTIONS]):
         times = {g.sut: t for g in contest.good if (t := times_ms(g)) is not None}
         if times:
             queries = SCENARIOS[contest.groups[0].cell.scenario].loadgen
             axes = ("latency, ms: less is better", "% of queries answered") if queries else ("ms a step, less is better", "% of steps")
-            yield contest.name, Markup(figures.distribution(times, f"latency{n}", *axes, f"times of {contest.name}"))
+            unseen = [g.sut for g in contest.good if g.sut not in times]
+            caption = f"{contest.name}, the last run of each{f'; no single times of {listed(unseen)}' if unseen else ''}"
+            yield caption, Markup(figures.distribution(times, f"latency{n}", *axes, f"times of {caption}"))
+
+
+def _spread(contested: list[Contest]) -> list[Contest]:
+    """Those whose single times are drawn."""
+    return [c for c in contested if not c.higher_is_better]
 
 
 def _gains(content: Content) -> Iterator[tuple[str, Markup]]:
     """Keras' published figures from our cells."""
     for n, (other, title) in enumerate(keras_published.FIGURES.items()):
-        if rows := keras_published.gains(content, other)[: 2 * _MOST_FIGURES]:
-            yield title, Markup(figures.gains(rows, f"gain{n}", title))
+        if rows := keras_published.gains(content, other):
+            left = len(rows) - 2 * _MOST_FIGURES
+            name = f"{title}{f' ({left} more are not drawn)' if left > 0 else ''}"
+            yield name, Markup(figures.gains(rows[: 2 * _MOST_FIGURES], f"gain{n}", title))
 
 
-def _scaling(content: Content) -> Iterator[tuple[str, Markup]]:
-    """Speed over batch and over sequence length, where the same work was done with several."""
-    for axis, label in (("batch_size", "batch"), ("seq_len", "tokens an input")):
-        families: dict[tuple[Any, ...], dict[str, list[tuple[float, float]]]] = {}
+def _scaling(content: Content) -> list[tuple[str, str, dict[str, list[tuple[float, float]]]]]:
+    """(axis, name, SUT → points) of speed over batch and over sequence length, where the same work was done with several."""
+    found = []
+    for axis, label in _AXES.items():
+        families: dict[tuple[Any, ...], tuple[str, dict[str, list[tuple[float, float]]]]] = {}
         for contest in content.contests:
-            work = dict(contest.groups[0].work)
-            x, mode, machine = work.pop(axis), contest.groups[0].last.result.mode, contest.groups[0].last.machine
+            first = contest.groups[0]
+            x, mode, machine = getattr(first.cell, axis), first.last.result.mode, first.last.machine
+            key = (*(pair for pair in first.work if pair[0] != axis), mode, machine)
+            parts = (compare.describe(first, without=axis), mode, machine if len(content.machines) > 1 else "")
             for group in contest.good if contest.higher_is_better and x else ():
-                series = families.setdefault((*work.items(), ("mode", mode), ("machine", machine)), {}).setdefault(group.sut, [])
-                series.append((float(x), group.summary.median if group.summary else 0.0))
-        several = [(work, series) for work, series in families.items() if any(len(points) > 1 for points in series.values())]
-        for n, (fixed, by_sut) in enumerate(several[: _MOST_FIGURES // 2]):
-            values = dict(fixed)
-            machine = values["machine"] if len(content.machines) > 1 else ""
-            parts = (
-                f"{values['model']} {values['size']} {values['task']}",
-                *(values[n] for n in ("scenario", "precision", "mode")),
-                machine,
-            )
-            name = f"{', '.join(filter(None, parts))}: speed over {label}"
-            yield name, Markup(figures.lines(by_sut, f"{axis}{n}", label, "samples/s, more is better", name))
+                _, series = families.setdefault(key, (f"{', '.join(filter(None, parts))}: speed over {label}", {}))
+                series.setdefault(group.sut, []).append((float(x), group.summary.median if group.summary else 0.0))
+        found += [(axis, name, series) for name, series in families.values() if any(len(points) > 1 for points in series.values())]
+    return found
+
+
+def _drawn(scaling: Iterable[tuple[str, str, dict[str, list[tuple[float, float]]]]]) -> Iterator[tuple[str, Markup]]:
+    """The first charts of each axis."""
+    for axis, label in _AXES.items():
+        of_axis = [(name, series) for its, name, series in scaling if its == axis]
+        for n, (name, series) in enumerate(of_axis[: _MOST_FIGURES // 2]):
+            yield name, Markup(figures.lines(series, f"{axis}{n}", label, "samples/s, more is better", name))

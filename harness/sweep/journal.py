@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from compliance.logs.files import source_digest
@@ -16,7 +19,7 @@ from harness.request.request import Request
 from harness.sweep.cells import Series
 from scenarios.worker.job import write_json
 
-_FOLDER, _PLAN = "sweeps", "sweep.json"
+_FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
 
 
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
@@ -67,6 +70,32 @@ def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Ma
             "missing": dict(missing),
         },
     )
+
+
+def keep_not_measured(folder: Path, result: Result) -> None:
+    """Write a result of which nothing was run, and which therefore has no run directory, where `report` finds it."""
+    assert result.sweep is not None
+    directory = folder / _NOT_MEASURED / f"{result.sweep.series}-{result.sweep.repeat}"
+    directory.mkdir(parents=True, exist_ok=True)
+    write_json(directory / "result.json", asdict(result))
+
+
+def forget_not_measured(folder: Path) -> None:
+    """Such results are of one command: the next one tries these cells again."""
+    if (folder / _NOT_MEASURED).exists():
+        shutil.rmtree(folder / _NOT_MEASURED)
+
+
+def obstacles(out: Path) -> dict[str, list[str]]:
+    """Why cells of the sweeps below `--out` cannot be measured → their labels. What cannot be read is left out."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((out / _FOLDER).glob(f"*/{_PLAN}")):
+        with suppress(OSError, ValueError, KeyError, AttributeError):
+            plan = json.loads(path.read_text(encoding="utf-8"))
+            named = {cell["label"]: cell["obstacle"] for cell in plan["cells"] if cell["obstacle"]} | plan["missing"]
+            for label, reason in named.items():
+                found.setdefault(reason, []).append(label)
+    return {reason: list(dict.fromkeys(labels)) for reason, labels in found.items()}
 
 
 def read(sweep_id: str, series: Sequence[Series]) -> dict[tuple[int, int], Result]:

@@ -41,6 +41,7 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
     """
     try:
         with locks.held(sweep.folder / ".lock"):
+            journal.forget_not_measured(sweep.folder)
             results = journal.read(sweep.folder.name, sweep.series)
             retry = [key for key, result in results.items() if result.status in _AGAIN]
             latest_s: dict[int, float] = {}  # by the number of a series; its first measurement may make the reference too
@@ -76,6 +77,8 @@ def _one(
         result = run.run(request, reporter, start_ns)
     except HarnessError as e:
         result = run.not_measured(request, Status.ERROR, str(e))
+    if not result.directory:
+        journal.keep_not_measured(sweep.folder, result)
     latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")

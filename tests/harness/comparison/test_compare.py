@@ -100,6 +100,15 @@ def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, 
     assert ("says nothing of 1 of 1 cells" in err) == (len(figures) < 3)
 
 
+def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
+    noise = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+    write(tmp_path / "a", cell(), [100, 100.1, 99.9])
+    write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=noise)
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 0
+    told = capsys.readouterr()
+    assert "says nothing of 1 of 1 cells" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
+
+
 def test_the_json_document_follows_its_schema(tmp_path, capsys):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(), STEADY)

@@ -47,3 +47,13 @@ def test_nothing_measured_twice_is_one_sentence(tmp_path, capsys):
     write(tmp_path, cell(), [100])
     assert cli.main(["history", str(tmp_path)]) == 2
     assert "no cell was measured twice there" in capsys.readouterr().err
+
+
+def test_a_cell_that_fails_now_is_told_first(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [None, None], day=2)
+    first, second = history.trends(tables.groups([tmp_path]))
+    assert (first.sut, second.sut) == ("keras3-torch", "keras3-jax")
+    assert first.sentence.endswith("; the last 2 runs are not ok since 2026-03-02T00:00 (oom: the kernel killed the worker)")
+    assert first.figures == second.figures == [100, 101, 99]

@@ -122,6 +122,30 @@ def test_a_disturbance_of_most_repeats_keeps_the_row_from_the_ranking(tmp_path):
     assert group.unranked[0].startswith("5 of 8 repeats were disturbed: other programs used 150% of a processor")
 
 
+@pytest.mark.parametrize(("cause", "ranked"), [("accuracy", False), ("speed", True)])
+def test_a_wrong_answer_among_the_repeats_is_told_and_keeps_the_row_from_the_ranking(tmp_path, cause, ranked):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell(), [100], day=2, status="invalid", cause=cause, reason="it is wrong")
+    (group,) = tables.groups([tmp_path])
+    assert group.advice[0] == f"1 of 4 runs is not ok: invalid ({cause}): it is wrong"
+    row = tables.row(group)
+    assert (row["status"], row["repeats"], row["failed"], row["ranked"]) == ("ok", 3, 1, ranked)
+
+
+def test_what_a_sweep_measured_again_with_success_did_not_fail(tmp_path):
+    write(tmp_path, cell(), [None, 100, 101], sweep="s-1")
+    write(tmp_path, cell(), [99], day=2, sweep="s-1")
+    (group,) = tables.groups([tmp_path])
+    assert len(group.good) == 3 and group.failed == () and group.advice == []
+
+
+@pytest.mark.parametrize("elsewhere", [{"machine": {**MACHINE, "cpu": "Another"}}, {"git": {"worker_source_sha256": "2"}}])
+def test_a_failure_of_another_machine_or_source_joins_no_figures_of_this_one(tmp_path, elsewhere):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell(), [None], day=2, record={"environment": {"versions": {}}, **elsewhere})
+    assert sorted(len(group.runs) for group in tables.groups([tmp_path])) == [1, 3]
+
+
 def test_the_table_is_a_list_of_dicts_where_pandas_is_not_there(tmp_path, monkeypatch):
     write(tmp_path, cell(), [100])
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

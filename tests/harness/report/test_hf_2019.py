@@ -45,7 +45,7 @@ def test_a_sut_that_measured_bert_alone_takes_nothing_from_the_averages(measured
     put(measured, "keras3-jax", "distilgpt2", 1, 8, 10)
     (again,) = content.gather(measured, "runs").benchmark_of_2019
     assert again.common.keys() == {("distilgpt2", 1, 8)}
-    assert "here it takes 2.00 × over the 2 cells that both have" in again.words[1]
+    assert "here it takes 2.00 × over the 2 cells that both have (no interval: a mean over cells)" in again.words[1]
 
 
 def test_prompts_of_a_user_are_not_the_benchmark(measured):
@@ -67,7 +67,7 @@ def test_ratios_are_over_the_cells_that_two_suts_or_two_models_have(measured):
 def test_the_published_averages_stand_beside_ours_with_what_may_be_concluded(measured):
     report = content.gather(measured, "runs")
     then = "in 2019 the averages were PyTorch 1.3 0.748 s and TensorFlow 2.0 0.823 s, so TensorFlow took 1.10 × the time of PyTorch"
-    assert f"{then}; here it takes 2.00 × over the 2 cells that both have" in report.sentences
+    assert f"{then}; here it takes 2.00 × over the 2 cells that both have (no interval: a mean over cells)" in report.sentences
     assert any(sentence.startswith("what may be concluded: ") for sentence in report.sentences)
     assert then in exports.markdown(report)
     html = page.render(report, datetime(2026, 8, 20, tzinfo=UTC))

@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 
 from harness import cli, words
+from harness.cell import Result, Status, SweepMark
 from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, keras_published, page
+from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
 from tests.support.synthetic_runs import MACHINE, cell, write
@@ -261,6 +263,54 @@ def test_what_was_measured_otherwise_before_is_left_out_and_counted(tmp_path):
     write(tmp_path, cell(), [200, 201, 199], day=2, planned_ms=1000)
     (contest,) = gathered(tmp_path).contests
     assert contest.older == 1 and contest.groups[0].figures == [200, 201, 199]
+
+
+def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [50, 51, 49])
+    write(tmp_path, cell(), [None], day=2, record={"git": {"worker_source_sha256": "2"}})
+    report = gathered(tmp_path)
+    (contest,) = report.contests
+    assert contest.older == 1 and contest.entries["keras3-jax"].reason == "oom: the kernel killed the worker"
+    assert report.headline.endswith(
+        "keras3-torch alone has a figure: 50 samples/s (47.57–52.54) (keras3-jax: oom: the kernel killed the worker)"
+    )
+
+
+def test_suts_that_were_measured_under_other_conditions_are_named(tmp_path):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [50, 51, 49], day=2, planned_ms=2000)
+    where = "keras3-jax beside keras3-torch, bert base predict, Offline, float32, batch 32, cpu, 128 tokens"
+    assert gathered(tmp_path).advice[:2] == [
+        f"other planned duration: 10.0 / 2.0: {where}",
+        f"the repeats were not measured in turns, so a drift of the machine between the two counts as a difference: {where}",
+    ]
+
+
+def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, capsys):
+    write(tmp_path, cell(), [100, 101, 99])
+    write(tmp_path, cell("keras3-torch"), [50, 51, 49])
+    result = Result(
+        cell=cell("native-torch-eager", weights="seeded", seq_len=None),
+        sweep=SweepMark(id="sweep-1", series=2, repeat=1),
+        mode="quick",
+        round="v6.1",
+        directory="",
+        status=Status.SKIPPED,
+        reason="preflight: it needs 9 GB",
+    )
+    folder = tmp_path / "sweeps" / "sweep-1"
+    journal.keep_not_measured(folder, result)
+    cells = [{"label": "ctrl tiny", "obstacle": "--seq-len 512: at most 256"}, {"label": "bert tiny", "obstacle": None}]
+    (folder / "sweep.json").write_text(json.dumps({"cells": cells, "missing": {"transfo-xl": "no model of it"}}))
+    assert cli.main(["report", str(tmp_path)]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "skipped: preflight: it needs 9 GB" in out
+    assert "unsupported: ctrl tiny: --seq-len 512: at most 256" in out and "unsupported: transfo-xl: no model of it" in out
+    (contest,) = gathered(tmp_path).contests
+    assert list(contest.entries) == ["keras3-jax", "keras3-torch", "native-torch-eager"] and contest.name.endswith("128 tokens")
+    journal.forget_not_measured(folder)
+    assert len(gathered(tmp_path).groups) == 2
 
 
 def test_the_page_loads_nothing_and_is_well_formed(three):
