@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pynvml
+
 from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
 from harness.cell import Result
@@ -65,6 +67,7 @@ def main() -> int:
     deadline_s = time.monotonic() + 60 * flags.minutes
     flags.out.mkdir(parents=True, exist_ok=True)
     state = _state(flags)
+    _hold_the_driver()
     series = _series(flags)
     _save(flags, state, series)
     state["doctor"] = [
@@ -86,6 +89,12 @@ def main() -> int:
         _save(flags, state, series)
     print(flags.out / "accelerator.md")
     return 0
+
+
+def _hold_the_driver() -> None:
+    """Leave NVML open until this process ends: where the driver is not persistent, each opening starts the GPU anew."""
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
 
 
 def _flags() -> argparse.Namespace:
@@ -256,6 +265,7 @@ def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
         "clocks": list(result.energy.get("clocks", ())),
         "accuracy": result.accuracy and {k: result.accuracy[k] for k in ("metric", "value", "threshold", "passed")},
         "evidence": result.evidence.get("sentence"),
+        "evidence_after": result.evidence.get("after"),
         "until_measuring": result.seconds.get("until_measuring"),
         "unranked": list(result.unranked),
         "directory": result.directory,

@@ -215,7 +215,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
         if steps.queued_ns > 1.1 * (steps.returned_ns - steps.closed_ns) + 1e6:
             yield Fault(f"the {test} test stood in a queue for longer than it took", file=where)
         if steps.input_ns > steps.returned_ns - steps.began_ns:
-            yield Fault(f"the {test} test waited longer for input than it took", file=where)
+            yield Fault(f"the {test} test took longer to hand over its batches than it lasted", file=where)
         test_ns = _within(training.outcomes[test], "test_ns")
         if test_ns != steps.window_ns or int(steps.times_ns.sum()) != steps.window_ns:
             yield mismatch(f"test_ns of the {test} test", test_ns, steps.window_ns, "its steps add up to", file=f"raw/{test}/outcome.json")

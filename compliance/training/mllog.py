@@ -81,7 +81,8 @@ def _settings(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -
     cell, training, config = record["cell"], record["training"], job["workload"]["config"]
     optimizer, precision = config["optimizer"], _PRECISIONS[cell["precision"]]
     yield "submission_org", record["submitter"]
-    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {record['machine']['cpu']}"
+    accelerators = [] if cell["device"] == "cpu" else record["machine"].get("accelerators", [])
+    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {(accelerators or [{'name': record['machine']['cpu']}])[0]['name']}"
     yield "submission_division", "open"
     yield "submission_benchmark", training["benchmark"]
     yield "submission_status", "research"

@@ -28,7 +28,7 @@ class Steps:
         marks_ns: when the framework told the end of each step after the first.
         returned_ns: when its loop had returned and the device was done.
         queued_ns: how long, from the end of the window until then, other programs had the processors it was ready for.
-        input_ns: what the framework waited for batches.
+        input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
         held_out: once the training was over, the loss of each batch that it did not train on.
         evaluation_started_ns, evaluation_ended_ns: before and after these.

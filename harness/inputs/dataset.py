@@ -116,9 +116,10 @@ def _split(arrays: Arrays, path: Path, samples: int, batch_size: int) -> tuple[A
         )
     held_out = max(1, min(_HELD_OUT, batches // _HELD_OUT_SHARE))
     trained, end = (batches - held_out) * batch_size, batches * batch_size
-    note = (
-        f"{path.name}: trained on its first {trained} prompts {samples / trained:.3g} times, {held_out * batch_size} behind them held out"
-    )
+    used = min(trained, samples)
+    times = f" {samples / used:.3g} times" if samples > used else ""
+    where = "behind them" if used == trained else f"from its {trained + 1}th on"
+    note = f"{path.name}: trained on its first {used} prompts{times}, {held_out * batch_size} {where} held out"
     unused = f", {rows - end} at its end not used, because they fill no batch" if rows > end else ""
     repeated = {name: values[np.arange(samples) % trained] for name, values in arrays.items()}
     return repeated, {name: values[trained:end] for name, values in arrays.items()}, note + unused

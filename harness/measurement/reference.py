@@ -54,7 +54,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
         environment().lock_sha256 if request.asked.python else locks,
         _source_digest(request),
         request.end_tokens,
-        *([request.batch_size, request.model.fit["optimizer"]] if request.trains else []),
+        *([request.batch_size, request.optimizer] if request.trains else []),
         *([request.lora_config] if request.lora_config else []),
         *([request.size.config] if request.weights else []),  # of which the digest has only the user's part
     ]
@@ -149,7 +149,7 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
     """What a SUT is told of the model: its configuration, class names, the shapes of its inputs and where answers end."""
     ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
-    trains = {"optimizer": dict(request.model.fit["optimizer"])} if request.trains else {}
+    trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
     return {
         "model": dict(request.size.config),

@@ -129,7 +129,7 @@ def _by_rule(request: Request) -> Cost:
     return Cost(
         seconds=2 * worker_s + limits.calibration_seconds + performance_s + 1.5 * answers_s + 1,
         disk_bytes=_LOGS[request.asked.mode],
-        memory_bytes=int(start_bytes + 1.5 * weights),
+        memory_bytes=int(start_bytes + 0.5 * weights + (request.state_bytes(request.precision) if weights else 0)),
         basis=RULE,
         once=dict(_made_once(request, weights, answers_s)),
     )

@@ -23,6 +23,7 @@ _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
 # Weights, activations and a framework's own buffers, beside the weights' bytes.
 _MEMORY_FACTOR = 1.3
+_TRAINED_COPIES = 4  # weights, gradients, and both moments of AdamW
 
 
 def resolve(asked: Asked) -> Request:
@@ -92,7 +93,7 @@ def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, devic
         return _changed(asked, model, weights.size)
     name = asked.size
     if name is None:
-        name, why = _default_size(model, device, _gpus(SUTS[asked.sut]))
+        name, why = _default_size(asked, model, device, _gpus(SUTS[asked.sut]))
         reasons.append(why)
     if name not in model.sizes:
         raise UsageError(f"--size {name}: {model.name} has {' and '.join(model.sizes)} alone")
@@ -218,11 +219,12 @@ def _default_device(spec: SutSpec, gpus: list[machine.Accelerator], python: str 
     return device, []
 
 
-def _default_size(model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
+def _default_size(asked: Asked, model: Model, device: str, gpus: list[machine.Accelerator]) -> tuple[str, str]:
     full = model.sizes.get("full")
     if full is None:
         return next(iter(model.sizes)), f"size {next(iter(model.sizes))}: {model.name} has no full one"
-    need = full.weight_bytes(full.precision) * _MEMORY_FACTOR
+    copies = _TRAINED_COPIES if asked.trains and "lora" not in model.fit else 1
+    need = copies * full.weight_bytes(full.precision) * _MEMORY_FACTOR
     if DEVICES[device].accelerator and gpus and gpus[0].memory_bytes >= need:
         return "full", f"size full: {gpus[0].name} holds its {need / 1e9:.1f} GB"
     if DEVICES[device].accelerator and gpus:
@@ -244,10 +246,13 @@ def unsupported(request: Request) -> str | None:
 
 
 def memory_shortage(request: Request, precision: str) -> str | None:
-    """A sentence if the weights of this size would not fit into this machine's memory; None if they do or nobody can tell."""
+    """A sentence if the weights, and what a training keeps beside them, would not fit into this machine's memory.
+
+    None if they do, or nobody can tell.
+    """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return None
-    need, available = request.size.weight_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
+    need, available = request.state_bytes(precision) * _MEMORY_FACTOR, available_memory_bytes()
     if available is None or need <= available:
         return None
     advice = "smaller weights" if request.weights else "a smaller --size"

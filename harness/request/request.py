@@ -24,6 +24,7 @@ STEPS = {"quick": 21, "valid": 101}
 # as it was while calibrating on a busy machine. What it needs for a figure at all (three batches, a pass over uneven prompts) it may take
 # ten times as long for.
 _LEAST_SHARE, LONGEST_TIMES = 0.25, 10
+_TRAINED_BYTES = 12  # of a parameter: its gradient, and AdamW's two moments
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,15 @@ class Request:
         if self.lora is None:
             return {}
         return {**self.model.fit["lora"], "factors": registry.MATRIX if self.lora == "matched" else self.spec.lora}
+
+    @property
+    def optimizer(self) -> dict[str, float]:
+        """The constants of a training's optimizer; empty where nothing is trained."""
+        return {**self.model.fit["optimizer"], **self.size.optimizer} if self.trains else {}
+
+    def state_bytes(self, precision: str) -> int:
+        """Bytes of the weights at a precision, and of a training the gradients and both moments of what it changes, in float32."""
+        return self.size.weight_bytes(precision) + _TRAINED_BYTES * (self.trained_parameters or 0)
 
     @property
     def trained_parameters(self) -> int | None:

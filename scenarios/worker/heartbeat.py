@@ -38,6 +38,10 @@ class Heartbeat:
         self.cells[_EXPECTED], self.cells[_LIMIT_S], self.cells[COMPLETED] = expected, int(limit_s), 0
         self.cells[_PHASE] = PHASES.index(phase)
 
+    def allow(self, limit_s: float) -> None:
+        """Let the phase go on for so many seconds without a change."""
+        self.cells[_LIMIT_S] = int(limit_s)
+
     def bump(self, completed: int) -> None:
         """So many more are completed."""
         self.cells[COMPLETED] += completed

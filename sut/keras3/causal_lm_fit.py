@@ -47,7 +47,8 @@ class Adapter(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         """x [batch, length, in] → [batch, length, heads, head_dim]."""
-        return self.dense(x) + self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
+        added = self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
+        return self.dense(x) + ops.cast(added, self.compute_dtype)  # as peft does; else attention would be computed in float32
 
 
 def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> None:

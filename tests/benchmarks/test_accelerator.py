@@ -109,7 +109,7 @@ def test_when_the_time_is_up_the_rest_is_listed(tmp_path):
 
 
 def test_the_list_begins_with_every_sut_and_goes_on_with_full_models():
-    first, *rest = recipe.read("accelerator").grids
-    assert (first["sut"], first["size"]) == (["all"], ["tiny"])
+    first, second, *rest = grids = recipe.read("accelerator").grids
+    assert (first["sut"], first["size"], second["size"]) == (["all"], ["tiny"], ["tiny"])
     assert {tuple(each["size"]) for each in rest} == {("full",)}
-    assert {precision for each in rest for precision in each["precision"]} == {"float32", "tf32", "bfloat16"}
+    assert {precision for each in grids for precision in each["precision"]} == {"float32", "tf32", "bfloat16"}

@@ -41,6 +41,8 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
     for prompt, length in zip(prompts, arrays["attention_mask"].sum(1), strict=True):
         if length < 2:
             raise UsageError(f"{path}:{prompt.line}: the prompt has one token: {model.name} is trained on the tokens that follow others")
+    if any(prompt.max_new_tokens is not None for prompt in prompts):
+        unused = (*unused, f"max_new_tokens of {path.name} is ignored: a training generates no tokens")
     return _labelled(arrays), (first, *unused, *others)
 
 

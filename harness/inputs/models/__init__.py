@@ -50,6 +50,7 @@ class Size:
     inputs: what the family's module needs to make inputs, such as `sequence_length`.
     config: exactly what stands in the checkpoint's config.json.
     tensors: the checkpoint, in file order.
+    optimizer: constants of a training that this size has other than the model.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Size:
     config: Mapping[str, Any]
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
+    optimizer: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def parameters(self) -> int:
