@@ -30,6 +30,8 @@ from scenarios.worker import counters
 from scenarios.worker.preflight import available_memory_bytes
 from sut.registry import SUTS
 
+# environments/*-cuda.txt; https://docs.nvidia.com/cuda/cuda-toolkit-release-notes names the driver that a CUDA needs.
+_CUDA, _DRIVER = 13, 580
 _LOW_DISK_BYTES = 8 << 30
 _LOW_MEMORY_BYTES = 2 << 30
 _BUSY_LOAD_PER_THREAD = 0.25
@@ -247,7 +249,13 @@ def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
     yield _finding(
         f"gpu {n}",
         Verdict.PASS,
-        f"{a['name']}, {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}, CUDA up to {a['cuda'] or 'unknown'}",
+        f"{a['name']}, {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}",
+    )
+    yield _check(
+        f"gpu {n} driver",
+        a["cuda"] is None or int(a["cuda"].partition(".")[0]) >= _CUDA,
+        f"serves CUDA up to {a['cuda'] or 'unknown'}",
+        f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver {_DRIVER} or newer: update it, or take --python",
     )
     yield _check(
         f"gpu {n} others",
