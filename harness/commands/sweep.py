@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ _EPILOG = """\
 mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags beside a
 recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
+_TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")  # the end of a refusal (`scenarios.worker.preflight`)
 
 
 def main(arguments: list[str]) -> int:
@@ -211,6 +213,9 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
             terminal.line(
                 f"--until {until:.1%}: {statistics.plural(wide, 'comparison')} did not get there in {most}; --max-repeats N allows more"
             )
+        if longer := [float(found[1]) for result in results.values() if (found := _TOO_SHORT.search(result.reason))]:
+            skipped = statistics.plural(len(longer), "cell")
+            terminal.line(f"{skipped} skipped, whose tests take longer: a sweep with --duration {max(longer):g} measures all")
         hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
-from harness import images, masks, terminal, words
+from harness import images, masks, summary, terminal, words
 from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
@@ -100,7 +100,7 @@ class Details:
     @cached_property
     def lines(self) -> list[tuple[str, str]]:
         """What the terminal says of the run."""
-        return [(name, text) for name, text in terminal.rows(self.group.last.result) if name != "directory"]
+        return [(name, text) for name, text in summary.rows(self.group.last.result) if name != "directory"]
 
     @cached_property
     def summary(self) -> list[tuple[str, str, str]]:

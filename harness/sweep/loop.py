@@ -12,10 +12,11 @@ from harness.cell import Result, Status
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
 from harness.request.estimate import Cost
+from harness.summary import speed
 from harness.sweep import journal, schedule
 from harness.sweep.cells import Series
 from harness.sweep.schedule import RepeatPlan
-from harness.terminal import Terminal, duration, speed, until
+from harness.terminal import Terminal, duration, until
 
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
-from harness import result, terminal
+from harness import result, summary
 from harness.cell import Cell, Metric, Result, Status
 from harness.commands import run as run_command
 from harness.errors import UsageError
@@ -74,7 +74,7 @@ def test_what_a_result_prints_follows_the_table(registered):
         )
         measured = {"samples": 160, "batches": 20, "padding_fraction": 0, "passes": 2.5}
         metric = Metric("m", 1.0, "ms", False)
-        return terminal.measured(
+        return summary.measured(
             Result(cell=cell, mode="quick", round="v6.1", directory="", status=Status.OK, measured=measured, metric=metric)
         )
 

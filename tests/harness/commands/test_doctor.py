@@ -7,8 +7,8 @@ import pytest
 from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
 from harness.commands import doctor
-from harness.execution.environments import LOCKS
 from harness.execution import machine
+from harness.execution.environments import LOCKS
 from tests.support import nvml as fake_nvml
 
 
@@ -59,7 +59,9 @@ def test_a_gpu_is_described_and_its_troubles_named(monkeypatch, tmp_path):
     assert "H200, 139 GiB, driver 570.1" in found["gpu 0"].detail
     assert (found["gpu 0 driver"].detail, found["gpu 0 driver"].verdict) == ("serves CUDA up to 12.8", found["gpu 0 others"].verdict)
     assert "for CUDA 13, which needs driver 580 or newer" in found["gpu 0 driver"].fix
-    assert all(f"nvidia-cuda-runtime=={doctor._CUDA}." in (LOCKS / f"{name}-cuda.txt").read_text() for name in ("native-torch", "keras3-jax"))
+    assert all(
+        f"nvidia-cuda-runtime=={doctor._CUDA}." in (LOCKS / f"{name}-cuda.txt").read_text() for name in ("native-torch", "keras3-jax")
+    )
     assert "nvidia-smi" in found["gpu 0 others"].fix
     assert "-pm 1" in found["gpu 0 persistence"].fix
     assert (found["gpu 0 slices"].verdict, found["gpu 0 clocks"].verdict) == (Verdict.PASS, Verdict.PASS)

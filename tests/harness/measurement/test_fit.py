@@ -11,7 +11,7 @@ import pytest
 
 from compliance import audit
 from compliance.findings.check import Verdict
-from harness import cli, result, terminal
+from harness import cli, result, summary
 from harness.cell import Result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
@@ -69,7 +69,7 @@ def test_a_result_is_derived_again_from_the_files_alone(good):
 
 
 def test_what_a_result_prints_names_steps(good):
-    lines = dict(terminal.rows(good))
+    lines = dict(summary.rows(good))
     assert "LoadGen" not in lines and "ms/step" in lines["speed"] and "samples/s" in lines["speed"]
     assert lines["measured"].startswith(f"20 steps of {good.cell.batch_size} samples of 32 tokens, after a first one of ")
 
