@@ -32,6 +32,7 @@ from harness.commands import doctor
 from harness.errors import HarnessError
 from harness.execution import environments
 from harness.execution.environments import ROOT
+from harness.execution.interpreter import die_with_parent
 from harness.inputs import checkpoint, models
 from harness.sweep import cells, recipe
 from harness.sweep.cells import Series
@@ -231,7 +232,7 @@ def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=environments.die_with_parent,
+        preexec_fn=die_with_parent,
     )
     try:
         output, error = process.communicate(timeout=seconds)

@@ -6,7 +6,6 @@ environment is finished when its lock.txt stands, a copy of its locks, written l
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
 import os
@@ -19,30 +18,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from compliance.rules import CURRENT
 from harness.errors import EnvironmentFailure
 from harness.execution import wheels
+from harness.execution.interpreter import BESIDE_PTH, die_with_parent, inventory, let_see
 from harness.locks import held
 from sut.devices import DEVICES, HOST
-from sut.registry import CPU_BUILDS, ONE_PACKAGE
+from sut.registry import CPU_BUILDS
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = ROOT / "environments"
 _LOADGEN = "loadgen-{round}.txt"
 
-# Prints the versions of every distribution an interpreter can import from, as JSON.
-_INVENTORY = (
-    "import importlib.metadata as m; print(json.dumps({d.metadata['Name'].lower().replace('_', '-'): d.version "
-    "for d in m.distributions() if d.metadata['Name']}))"
-)
-
-
-# Seconds an interpreter of --python may take to list its packages.
-_PATIENCE_S = 60
-
-_BESIDE_PTH = "beside.pth"
 # Of a lock, what an interpreter of --python may do without.
 _NOT_NEEDED = {
     "nvidia-ml-py": "the GPU's energy and clocks are not recorded",
@@ -110,7 +98,7 @@ def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path |
     resolved = shutil.which(python)
     if resolved is None:
         raise EnvironmentFailure(f"--python {python}: there is no such interpreter")
-    versions, brought = _inventory(resolved), set[str]()
+    versions, brought = inventory(resolved), set[str]()
     if bundle := wheels.bundle(ROOT):
         brought = wheels.distributions(bundle, wheels.BESIDE) - versions.keys()
     requirements = [r for file in (f"{name}-{device}.in", f"loadgen-{round_}.in") for r in _requirements(LOCKS / file)]
@@ -121,7 +109,7 @@ def adopt(python: str, name: str, round_: str, device: str = HOST, cache: Path |
             "or leave --python out"
         )
     if cache and brought and (beside := _beside(cache, resolved, versions, brought, lock_files(name, device, round_))):
-        resolved, versions, brought = beside, _inventory(beside), set()
+        resolved, versions, brought = beside, inventory(beside), set()
     notes = [f"{n} {versions[n]}, where the lock has {v}" for n, v in requirements if v and versions.get(n, v).partition("+")[0] != v]
     notes += [f"{n} is missing: {why}" for n, why in _NOT_NEEDED.items() if n in dict(requirements) and n not in {*versions, *brought}]
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode()).hexdigest()
@@ -140,17 +128,9 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
     lock.write_text("".join(blocks), encoding="utf-8")
     make(directory, [lock], installer(), say_on_stderr, bytecode=True, python=python, name=wheels.BESIDE)
     own = directory / "bin" / "python"
-    if not any(directory.glob(f"lib/*/site-packages/{_BESIDE_PTH}")):
-        _let_see(directory, python)
+    if not any(directory.glob(f"lib/*/site-packages/{BESIDE_PTH}")):
+        let_see(directory, python)
     return str(own)
-
-
-def _let_see(directory: Path, python: str) -> None:
-    """Let an environment import what another interpreter imports, after its own packages."""
-    packages = _ask(str(directory / "bin" / "python"), "import sysconfig; print(json.dumps(sysconfig.get_path('purelib')))")
-    folders = _ask(python, "import sys; print(json.dumps([p for p in sys.path if p.endswith(('site-packages', 'dist-packages'))]))")
-    lines = (f"import site; site.addsitedir({folder!r})\n" for folder in folders)
-    (Path(packages) / _BESIDE_PTH).write_text("".join(lines), encoding="utf-8")
 
 
 def lock_blocks(lock: Path) -> list[str]:
@@ -218,7 +198,7 @@ def make(
             directory.name,
         )
         if bundle and name is None and wheels.manifest(bundle).get("without"):
-            _let_see(directory, python)
+            let_see(directory, python)
         partial = stamp.with_suffix(".partial")
         partial.write_bytes(_joined(locks))
         partial.replace(stamp)
@@ -302,58 +282,11 @@ def _joined(locks: list[Path]) -> bytes:
     return b"".join(lock.read_bytes() for lock in locks)
 
 
-def die_with_parent() -> None:
-    """Linux: an installer whose parent is killed ends too. It would write on into what the next command makes anew."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
 def _run(command: list[str], what: str) -> None:
     process = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=die_with_parent)
     if process.returncode:
         words = " / ".join((process.stderr or process.stdout).strip().splitlines()[-4:])
         raise EnvironmentFailure(f"cannot make {what}: {words}")
-
-
-def _inventory(python: str) -> dict[str, str]:
-    """Distribution → version; a package that has several names has all of them."""
-    told = _ask(python, _INVENTORY)
-    if not isinstance(told, dict):
-        raise EnvironmentFailure(_no_python(python, f"asked for its packages, it printed {json.dumps(told)!r}"))
-    versions = {str(name): str(version) for name, version in told.items()}
-    for build, other in (pair for names in ONE_PACKAGE for pair in (names, names[::-1])):
-        if build not in versions and other in versions:
-            versions[build] = versions[other]
-    return versions
-
-
-def _ask(python: str, program: str) -> Any:
-    """The JSON that a program prints in this interpreter. The last line counts: a site's own banner may stand before it."""
-    try:
-        process = subprocess.run(
-            [python, "-P", "-c", f"import json; {program}"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=_PATIENCE_S,
-            preexec_fn=die_with_parent,
-        )
-        if not process.returncode:
-            return json.loads(process.stdout.strip().splitlines()[-1])
-        words = " ".join(process.stderr.strip().splitlines()[-1:])
-    except subprocess.TimeoutExpired:
-        raise EnvironmentFailure(f"--python {python} said nothing for {_PATIENCE_S} s: it was ended; give another interpreter") from None
-    except OSError as e:
-        words = e.strerror or str(e)
-    except (ValueError, IndexError):
-        words = f"asked for its packages, it printed {process.stdout[-80:]!r}"
-    raise EnvironmentFailure(_no_python(python, words))
-
-
-def _no_python(python: str, words: str) -> str:
-    return f"--python {python} does not run as Python 3.11 or newer: {words}"
 
 
 def _requirements(file: Path) -> list[tuple[str, str]]:

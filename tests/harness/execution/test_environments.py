@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from harness.execution import environments, wheels
+from harness.execution import environments, interpreter, wheels
 from harness.execution.environments import ROOT, EnvironmentFailure
 from sut.registry import SUTS
 
@@ -191,7 +191,7 @@ def test_an_interpreter_that_is_none_is_said_without_a_traceback(tmp_path, scrip
 
 
 def test_an_interpreter_that_hangs_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(environments, "_PATIENCE_S", 0.5)
+    monkeypatch.setattr(interpreter, "_PATIENCE_S", 0.5)
     with pytest.raises(EnvironmentFailure, match=r"said nothing for 0\.5 s"):
         environments.adopt(str(fake_python(tmp_path, "sleep 60")), "native-torch", "v6.1")
 
