@@ -19,6 +19,7 @@ from compliance.loadgen import counts
 from compliance.logs import files
 from compliance.subject import Subject, read
 from compliance.training import checks as training
+from compliance.training import run_directory
 
 # The official figure where token latencies are measured (constants.py, RESULT_FIELD_BENCHMARK_OVERWRITE).
 _TOKEN_RATES = {"Offline": "result_tokens_per_second", "Server": "result_completed_tokens_per_second"}
@@ -50,7 +51,7 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
         places = [place if with_result else replace(place, result=None) for place in result_folders(directory, round_rules)]
         if earlier := _earlier(directory):
             return Audit(round_rules.round, (), (earlier,))
-    if not places and (directory / training.FOLDER).is_dir():
+    if not places and (directory / run_directory.FOLDER).is_dir():
         with files.confined(directory):
             return _of_training(directory, round_rules.round, with_result)
     if not places:
@@ -63,7 +64,7 @@ def audit(directory: Path, round: str | None = None, *, with_result: bool = True
 
 def _of_training(directory: Path, round: str, with_result: bool) -> Audit:
     """The audit of a run directory of a training, which no tree of LoadGen's logs is in."""
-    read = training.read(directory, with_result)
+    read = run_directory.read(directory, with_result)
     return Audit(round, (training.line(read),), tuple(_guarded("training", lambda: training.checks(read))))
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,90 +19,17 @@ from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
 from compliance.training import mllog
 from compliance.training import steps as step_files
-from compliance.training.steps import Steps
+from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, within
 
-FOLDER = "training"
-LOG = "result_0.txt"
-"""The log in MLPerf Training's format, named as there."""
-TESTS = ("performance", "accuracy")
-COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"reference.npz": "reference.npz"}
-"""File below training/ → the file of the run directory that it is a copy of."""
 # Of a job, what may differ between the two tests. A training is not calibrated.
 _OF_A_TEST = ("test", "log_dir", "calibration")
 _LARGEST_REFERENCE = 64 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingRun:
-    """What a run directory of a training holds; None: it is not there, or `faults` says why it could not be read.
-
-    Attributes:
-        steps, jobs, outcomes: of each test, by its name.
-        reference: the reference's losses, float64: `loss` of each step, and `held_out` of each batch that is held out.
-        result: result.json; None also where it is not to be judged.
-        faults: file → why it could not be read.
-    """
-
-    directory: Path
-    record: dict[str, Any] | None
-    steps: dict[str, Steps | None]
-    jobs: dict[str, dict[str, Any] | None]
-    outcomes: dict[str, dict[str, Any] | None]
-    reference: dict[str, np.ndarray] | None
-    result: dict[str, Any] | None
-    faults: dict[str, str]
-
-    def recorded(self, *keys: str) -> Any:
-        """The value of record.json under these keys, one inside the other; None where it is not there."""
-        return _within(self.record, *keys)
-
-    @property
-    def no_reference(self) -> bool:
-        """Whether record.json says that no reference could be made, and why."""
-        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
-
-
-@cache
-def limits() -> Mapping[str, Any]:
-    """The content of limits.toml."""
-    return tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
-
-
-def read(directory: Path, with_result: bool) -> TrainingRun:
-    """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
-    faults: dict[str, str] = {}
-
-    def take(reader: Callable[[Path], Any], name: str) -> Any:
-        value, fault = files.attempt(reader, directory / name)
-        if fault:
-            faults[name] = fault
-        return value
-
-    record = take(files.json_object, "record.json")
-    reference = None if _within(record, "accuracy", "reason") else take(_losses, "reference.npz")
-    return TrainingRun(
-        directory=directory,
-        record=record,
-        steps={test: take(step_files.read, f"raw/{test}/steps.json") for test in TESTS},
-        jobs={test: take(files.json_object, f"raw/{test}/job.json") for test in TESTS},
-        outcomes={test: take(files.json_object, f"raw/{test}/outcome.json") for test in TESTS},
-        reference=reference,
-        result=take(files.json_object, "result.json") if with_result and (directory / "result.json").exists() else None,
-        faults=faults,
-    )
-
-
-def _losses(path: Path) -> dict[str, np.ndarray]:
-    arrays = {name: files.arrays(path)[name] for name in ("loss", "held_out")}
-    if any(array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()):
-        raise ValueError("its losses are no rows of numbers")
-    return arrays
-
-
 def line(training: TrainingRun) -> ResultLine:
     """What the directory says was measured."""
     cell, steps = training.recorded("cell"), training.steps["performance"]
-    names = {key: shorten(_within(cell, key)) for key in ("sut", "scenario")}
+    names = {key: shorten(within(cell, key)) for key in ("sut", "scenario")}
     return ResultLine(
         place=FOLDER,
         division="none",
@@ -134,12 +59,6 @@ def checks(training: TrainingRun) -> list[Check]:
     ]
 
 
-def _within(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _files(training: TrainingRun) -> Iterator[Fault]:
     for name, fault in training.faults.items():
         yield Fault(fault, file=name)
@@ -167,14 +86,14 @@ def _record(training: TrainingRun) -> Iterator[Fault]:
         "sut": (first.get("sut"), cell.get("sut")),
         "scenario": (first.get("scenario"), cell.get("scenario")),
         "procedure": (first.get("procedure"), "fit"),
-        "execution": (_within(first, "workload", "execution"), training.recorded("execution")),
+        "execution": (within(first, "workload", "execution"), training.recorded("execution")),
     }
-    told["whether LoRA is trained"] = (bool(_within(first, "workload", "config", "lora")), bool(cell.get("lora")))
+    told["whether LoRA is trained"] = (bool(within(first, "workload", "config", "lora")), bool(cell.get("lora")))
     told |= {
-        key: (_within(first, "workload", key), cell.get(key)) for key in ("model", "task", "precision", "batch_size", "device", "options")
+        key: (within(first, "workload", key), cell.get(key)) for key in ("model", "task", "precision", "batch_size", "device", "options")
     }
     for test, job in training.jobs.items():
-        told[f"test of raw/{test}"] = (_within(job, "test"), test)
+        told[f"test of raw/{test}"] = (within(job, "test"), test)
     for test, steps in training.steps.items():
         if steps:
             told[f"batch size of the {test} test's steps"] = (steps.batch_size, cell.get("batch_size"))
@@ -216,7 +135,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             yield Fault(f"the {test} test stood in a queue for longer than it took", file=where)
         if steps.input_ns > steps.returned_ns - steps.began_ns:
             yield Fault(f"the {test} test took longer to hand over its batches than it lasted", file=where)
-        test_ns = _within(training.outcomes[test], "test_ns")
+        test_ns = within(training.outcomes[test], "test_ns")
         if test_ns != steps.window_ns or int(steps.times_ns.sum()) != steps.window_ns:
             yield mismatch(f"test_ns of the {test} test", test_ns, steps.window_ns, "its steps add up to", file=f"raw/{test}/outcome.json")
 
@@ -244,9 +163,9 @@ def _accuracy(training: TrainingRun) -> Iterator[Check]:
     tolerance, precision = training.recorded("accuracy", "tolerance"), str(training.recorded("cell", "precision"))
     bounds = limits()["tolerance_of_lora" if training.recorded("cell", "lora") else "tolerance"].get(precision, {})
     loose = [
-        mismatch(f"accuracy.tolerance.{name}", _within(tolerance, name), f"at most {bounds.get(name)}", f"{precision} may have")
+        mismatch(f"accuracy.tolerance.{name}", within(tolerance, name), f"at most {bounds.get(name)}", f"{precision} may have")
         for name in ("first_loss_error", "loss_error")
-        if not _number(_within(tolerance, name)) or not _within(tolerance, name) <= bounds.get(name, -1)
+        if not _number(within(tolerance, name)) or not within(tolerance, name) <= bounds.get(name, -1)
     ]
     yield judge("training-tolerance", loose, "within this project's limits", file="record.json", fix=fixes.RUN)
     where = {"file": "raw/accuracy/steps.json", "fix": "mend the SUT: it does not train as the reference does"}
@@ -271,7 +190,7 @@ def loss_score(training: TrainingRun) -> loss_curve.Accuracy:
 
 def _held_out(training: TrainingRun) -> Iterator[Fault]:
     """The losses after the training, on batches that it did not see, beside the reference's; without one, beside the accuracy test's."""
-    limit, each = _within(training.recorded("accuracy", "tolerance"), "loss_error"), training.steps["accuracy"]
+    limit, each = within(training.recorded("accuracy", "tolerance"), "loss_error"), training.steps["accuracy"]
     if each is None or len(each.losses) < 3 or not _number(limit) or not (training.reference or training.no_reference):
         yield Fault("there are no losses to compare, or no tolerance")
         return
@@ -309,7 +228,7 @@ def _start_of(path: Path, count: int) -> bytes:
 def _while_timed(training: TrainingRun) -> Iterator[Fault]:
     """The timed run keeps two losses: the first step's and the mean of the others. Both are compared with those of the accuracy test."""
     timed, each = training.steps["performance"], training.steps["accuracy"]
-    limit = _within(training.recorded("accuracy", "tolerance"), "loss_error")
+    limit = within(training.recorded("accuracy", "tolerance"), "loss_error")
     if timed is None or each is None or len(timed.losses) != 2 or len(each.losses) < 3 or not _number(limit):
         yield Fault("a test left no losses, or not those it has to leave")
         return
@@ -330,7 +249,7 @@ def _evidence(training: TrainingRun) -> Iterator[Check]:
     faults: list[Fault | str] = [] if rule else [f"there is no rule for the execution {shorten(execution)}"]
     lower: list[Fault | str] = []
     for test, outcome in training.outcomes.items():
-        both = [_within(outcome, key) for key in ("evidence_before", "evidence_after")]
+        both = [within(outcome, key) for key in ("evidence_before", "evidence_after")]
         if not all(isinstance(each, dict) for each in both):
             faults.append(f"the {test} test left no evidence")
             lower.append(f"the {test} test left no evidence")
@@ -348,7 +267,7 @@ def _evidence(training: TrainingRun) -> Iterator[Check]:
 def _speed(training: TrainingRun) -> Check:
     """Whether the model could be trained so fast: its operations a second beside those of a large matrix product."""
     steps, least = training.steps["performance"], training.recorded("least_flops")
-    product = _within(training.outcomes["performance"], "evidence_after", "matrix_flops")
+    product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
     if steps is None or not _number(least) or not _number(product) or product <= 0:
         return not_applicable("training-speed", "nobody knows the model's operations, or how fast the framework multiplies")
     passes = limits()["passes_of_lora" if training.recorded("cell", "lora") else "passes"]
@@ -367,22 +286,22 @@ def _result(training: TrainingRun) -> Iterator[Fault]:
         if result.get(key) != training.recorded(key):
             yield mismatch(key, repr(result.get(key)), repr(training.recorded(key)), "record.json has")
     values = step_files.figures(steps)
-    told = {"metric": (_within(result, "metric", "value"), values["ms_per_step"])}
-    told |= {f"metrics.{name}": (_within(result, "metrics", name), value) for name, value in values.items()}
+    told = {"metric": (within(result, "metric", "value"), values["ms_per_step"])}
+    told |= {f"metrics.{name}": (within(result, "metrics", name), value) for name, value in values.items()}
     told |= {
-        "measured.samples": (_within(result, "measured", "samples"), steps.count * steps.batch_size),
-        "measured.batches": (_within(result, "measured", "batches"), steps.count),
+        "measured.samples": (within(result, "measured", "samples"), steps.count * steps.batch_size),
+        "measured.batches": (within(result, "measured", "batches"), steps.count),
     }
     for name, (value, expected) in told.items():
         if not (_number(value) and math.isclose(value, expected, rel_tol=1e-9, abs_tol=1e-12)):
             yield mismatch(name, value, f"{expected:.10g}", "the steps make it")
-    if _within(result, "metric", "name") != "ms_per_step" or _within(result, "metric", "higher_is_better") is not False:
+    if within(result, "metric", "name") != "ms_per_step" or within(result, "metric", "higher_is_better") is not False:
         yield mismatch("metric", shorten(repr(result.get("metric"))), "ms_per_step, of which less is better", "a training has")
     score, _ = files.reckon(lambda: loss_score(training))
-    if _within(result, "accuracy", "passed") is True and (score is None or not score.passed):
+    if within(result, "accuracy", "passed") is True and (score is None or not score.passed):
         yield mismatch("accuracy.passed", True, False, "the losses make it")
     if result.get("ranked") is True and (training.recorded("cell", "size") == "tiny" or score is None or not score.passed):
         yield mismatch("ranked", True, False, "size and losses make it")
     for name, key in (("peak_host_bytes", "peak_host_bytes"), ("energy", "energy"), ("disturbance", "disturbance")):
-        if result.get(name) != _within(training.outcomes["performance"], key):
-            yield mismatch(name, result.get(name), _within(training.outcomes["performance"], key), "raw/performance/outcome.json has")
+        if result.get(name) != within(training.outcomes["performance"], key):
+            yield mismatch(name, result.get(name), within(training.outcomes["performance"], key), "raw/performance/outcome.json has")

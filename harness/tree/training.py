@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from compliance.scoring.accuracy import Accuracy
-from compliance.training import checks, mllog
+from compliance.training import checks, mllog, run_directory
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps, figures
 from harness.tree import submission
@@ -23,14 +23,14 @@ __all__ = ["figures", "read_steps", "score", "write"]
 def write(directory: Path) -> submission.Score:
     """Write training/ anew; raw/ must hold both tests. → the score of the losses."""
     record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
-    folder, losses = directory / checks.FOLDER, score(directory)
+    folder, losses = directory / run_directory.FOLDER, score(directory)
     shutil.rmtree(folder, ignore_errors=True)
-    for copy, source in checks.COPIES.items():
+    for copy, source in run_directory.COPIES.items():
         if (directory / source).exists():
             (folder / copy).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(directory / source, folder / copy)
     steps, job = read_steps(directory), json.loads((directory / "raw" / "performance" / "job.json").read_text("utf-8"))
-    (folder / checks.LOG).write_text("".join(mllog.lines(steps, record, job)), encoding="utf-8")
+    (folder / run_directory.LOG).write_text("".join(mllog.lines(steps, record, job)), encoding="utf-8")
     summary: dict[str, Any] = {
         "label": mllog.LABEL,
         "cell": record["cell"],
@@ -53,7 +53,7 @@ def read_steps(directory: Path) -> Steps:
 
 def score(directory: Path) -> submission.Score:
     """How far the accuracy test's losses are from the reference's; a sentence where that cannot be told."""
-    training = checks.read(directory, with_result=False)
+    training = run_directory.read(directory, with_result=False)
     if training.no_reference:
         return str(training.recorded("accuracy", "reason"))
     try:

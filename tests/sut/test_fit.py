@@ -14,7 +14,7 @@ import pytest
 from compliance.checks import evidence
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
-from compliance.training import checks, steps
+from compliance.training import run_directory, steps
 from harness.inputs import checkpoint, dataset, limits, models
 from scenarios.worker.job import Job, Limits, write_json
 from sut import adapters
@@ -131,7 +131,7 @@ def score(trained: Callable[..., Path], sut: str, name: str, lora: str | None, c
 def complaints(folder: Path, sut: str) -> list[str]:
     outcome: dict[str, Any] = json.loads((folder / "outcome.json").read_text())
     both, execution = (outcome["evidence_before"], outcome["evidence_after"]), SUTS[sut].execution
-    found = evidence.findings(EvidenceRule(**checks.limits()["evidence"][execution]), *both, execution)
+    found = evidence.findings(EvidenceRule(**run_directory.limits()["evidence"][execution]), *both, execution)
     return [*found, *(f"precision {each['precision']}" for each in both if each["precision"] != "float32")]
 
 

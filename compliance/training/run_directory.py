@@ -1,0 +1,97 @@
+"""What the run directory of a training holds. Nothing is judged here."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance.logs import files
+from compliance.training import steps as step_files
+from compliance.training.steps import Steps
+
+FOLDER = "training"
+LOG = "result_0.txt"
+"""The log in MLPerf Training's format, named as there."""
+TESTS = ("performance", "accuracy")
+COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"reference.npz": "reference.npz"}
+"""File below training/ → the file of the run directory that it is a copy of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """What a run directory of a training holds; None: it is not there, or `faults` says why it could not be read.
+
+    Attributes:
+        steps, jobs, outcomes: of each test, by its name.
+        reference: the reference's losses, float64: `loss` of each step, and `held_out` of each batch that is held out.
+        result: result.json; None also where it is not to be judged.
+        faults: file → why it could not be read.
+    """
+
+    directory: Path
+    record: dict[str, Any] | None
+    steps: dict[str, Steps | None]
+    jobs: dict[str, dict[str, Any] | None]
+    outcomes: dict[str, dict[str, Any] | None]
+    reference: dict[str, np.ndarray] | None
+    result: dict[str, Any] | None
+    faults: dict[str, str]
+
+    def recorded(self, *keys: str) -> Any:
+        """The value of record.json under these keys, one inside the other; None where it is not there."""
+        return within(self.record, *keys)
+
+    @property
+    def no_reference(self) -> bool:
+        """Whether record.json says that no reference could be made, and why."""
+        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
+
+
+@cache
+def limits() -> Mapping[str, Any]:
+    """The content of limits.toml."""
+    return tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
+
+
+def read(directory: Path, with_result: bool) -> TrainingRun:
+    """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
+    faults: dict[str, str] = {}
+
+    def take(reader: Callable[[Path], Any], name: str) -> Any:
+        value, fault = files.attempt(reader, directory / name)
+        if fault:
+            faults[name] = fault
+        return value
+
+    record = take(files.json_object, "record.json")
+    reference = None if within(record, "accuracy", "reason") else take(_losses, "reference.npz")
+    return TrainingRun(
+        directory=directory,
+        record=record,
+        steps={test: take(step_files.read, f"raw/{test}/steps.json") for test in TESTS},
+        jobs={test: take(files.json_object, f"raw/{test}/job.json") for test in TESTS},
+        outcomes={test: take(files.json_object, f"raw/{test}/outcome.json") for test in TESTS},
+        reference=reference,
+        result=take(files.json_object, "result.json") if with_result and (directory / "result.json").exists() else None,
+        faults=faults,
+    )
+
+
+def _losses(path: Path) -> dict[str, np.ndarray]:
+    arrays = {name: files.arrays(path)[name] for name in ("loss", "held_out")}
+    if any(array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()):
+        raise ValueError("its losses are no rows of numbers")
+    return arrays
+
+
+def within(value: Any, *keys: str) -> Any:
+    """The value under these keys, one inside the other; None where it is not there."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
