@@ -177,6 +177,8 @@ def _of_training(directory: Path, record: dict[str, Any], performance: jobs.Work
     """What the kept times of the steps tell."""
     steps, figure = training.read_steps(directory), SCENARIOS[record["cell"]["scenario"]].figure
     metrics, samples = training.figures(steps), steps.count * steps.batch_size
+    if tokens := record["cell"].get("seq_len"):  # padding among them: it is computed like the others
+        metrics["tokens_per_second"] = tokens * metrics["samples_per_second"]
     joules = {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
     return {
         "metric": Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better),

@@ -288,6 +288,8 @@ def _result(training: TrainingRun) -> Iterator[Fault]:
     values = step_files.figures(steps)
     told = {"metric": (within(result, "metric", "value"), values["ms_per_step"])}
     told |= {f"metrics.{name}": (within(result, "metrics", name), value) for name, value in values.items()}
+    if (tokens := within(result, "metrics", "tokens_per_second")) is not None:
+        told["metrics.tokens_per_second"] = (tokens, (within(result, "cell", "seq_len") or 0) * values["samples_per_second"])
     told |= {
         "measured.samples": (within(result, "measured", "samples"), steps.count * steps.batch_size),
         "measured.batches": (within(result, "measured", "batches"), steps.count),

@@ -50,14 +50,20 @@ COLUMNS = {
     "samples_per_second": "samples/s, median of the repeats",
     "ms_per_step": "milliseconds of a whole batch, or of a training step, median of the repeats",
     "ms_per_denoising_step": "milliseconds of one denoising step of a whole batch, median of the repeats; None of a model without them",
-    "tokens_per_second": "tokens/s, median of the repeats; None of a model that predicts",
+    "tokens_per_second": "tokens/s, median of the repeats, of a training with its padding; None of a model that predicts, or has none",
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
+    "first_step_seconds": "seconds of a training's first step, which builds and compiles, median of the repeats",
+    "step_median_ms": "milliseconds, of the steps of a training; None where a framework runs ahead of its device",
+    "step_p90_ms": "milliseconds, of the steps of a training; None where a framework runs ahead of its device",
+    "drift_fraction": "how much longer the last third of a training's steps took than the first, as a fraction",
+    "trained_parameters": "how many parameters a training changes",
     "compile_seconds": "first calls of all shapes less the second ones, median of the repeats; None of an eager SUT",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
     "accuracy_limit": "the limit of that value",
+    "first_loss_error": "of a training: how far its first loss is from the reference's, in standard deviations of the reference's losses",
     "ranked": "whether the figure may stand beside others",
     "unranked": "why it may not, a sentence each",
     "advice": "what to think of the repeats, a sentence each",
@@ -85,7 +91,10 @@ _SAME_WORK = (
     "steps",
     "variables",
 )
-_SPEEDS = ("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms")
+_MEDIANS = (
+    *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms"),
+    *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
+)
 
 
 _BY_CLOCK = ("kept answers", "speed", "loadgen")
@@ -265,12 +274,13 @@ def row(group: Group) -> dict[str, Any]:
         "low": summary and summary.low,
         "high": summary and summary.high,
         "figures": group.figures,
-        **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _SPEEDS},
+        **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _MEDIANS},
         "compile_seconds": _median(run.result.seconds.get("compile") for run in group.good) if compiled else None,
         "peak_host_bytes": max((run.result.peak_host_bytes for run in group.runs), default=0) or None,
         "peak_device_bytes": max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None,
         "accuracy": result.accuracy and result.accuracy["value"],
         "accuracy_limit": result.accuracy and result.accuracy["threshold"],
+        "first_loss_error": result.accuracy and result.accuracy.get("detail", {}).get("first_loss_error"),
         "ranked": not group.unranked,
         "unranked": list(group.unranked),
         "advice": group.advice,

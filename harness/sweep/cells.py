@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 from harness.errors import UsageError
@@ -51,7 +52,7 @@ class Series:
             return " ".join(self.words).replace("--", "")
         return self.request.label + (" (twin)" if self.twin else "")
 
-    @property
+    @cached_property
     def contest(self) -> tuple[object, ...]:
         """Series of one contest differ in the SUT and its options alone, so that the ratio of their figures says which is faster."""
         r = self.request

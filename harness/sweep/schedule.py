@@ -40,29 +40,33 @@ def next_step(series: Sequence[Series], results: Results, repeats: RepeatPlan) -
 
 def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> list[tuple[Series, int]]:
     """Everything that is left to measure, as far as is known now, in its order."""
-    targets = {contest: _target(series, contest, results, repeats) for contest in {s.contest for s in series}}
+    targets = {s.number: target for rivals in _contests(series, results) for target in [_target(rivals, results, repeats)] for s in rivals}
     return [
         (each, repeat)
         for repeat in range(1, max(targets.values(), default=0) + 1)
         for each in series
-        if repeat <= targets[each.contest] and not each.obstacle and not _ended(each, results) and (each.number, repeat) not in results
+        if repeat <= targets.get(each.number, 0) and (each.number, repeat) not in results
     ]
 
 
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
     """How many contests do not know each of their ratios to better than this share."""
-    contests = {s.contest for s in series if not s.obstacle}
-    spreads = [_spreads([s for s in series if s.contest == contest and not _ended(s, results)], results) for contest in contests]
+    spreads = [_spreads(rivals, results) for rivals in _contests(series, results)]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
 
-def _ended(series: Series, results: Results) -> bool:
-    return any(number == series.number and result.status in _ONCE for (number, _), result in results.items())
+def _contests(series: Sequence[Series], results: Results) -> list[list[Series]]:
+    """The series that can still be measured, rivals together."""
+    ended = {number for (number, _), result in results.items() if result.status in _ONCE}
+    rivals: dict[tuple[object, ...], list[Series]] = {}
+    for each in series:
+        if not each.obstacle and each.number not in ended:
+            rivals.setdefault(each.contest, []).append(each)
+    return list(rivals.values())
 
 
-def _target(series: Sequence[Series], contest: tuple[object, ...], results: Results, repeats: RepeatPlan) -> int:
+def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> int:
     """How many repeats each series of a contest gets. All are repeated together, because their ratios are taken repeat by repeat."""
-    rivals = [s for s in series if s.contest == contest and not s.obstacle and not _ended(s, results)]
     target = repeats.least
     while repeats.until is not None and target < repeats.most and all((s.number, target) in results for s in rivals):
         known = {key: result for key, result in results.items() if key[1] <= target}

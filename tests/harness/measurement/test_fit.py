@@ -58,6 +58,7 @@ def test_a_training_is_timed_judged_and_audited(good):
     assert (good.cell.task, good.cell.scenario, good.loadgen, good.metric.unit) == ("fit", "Fit", None, "ms/step")
     assert good.metric.value == good.metrics["ms_per_step"] >= MILLISECONDS
     assert good.metrics["samples_per_second"] == pytest.approx(1e3 * good.cell.batch_size / good.metric.value)
+    assert good.metrics["tokens_per_second"] == pytest.approx(32 * good.metrics["samples_per_second"])
     assert good.measured == {"samples": 20 * good.cell.batch_size, "batches": 20, "padding_fraction": 0}
     assert good.accuracy["passed"] and good.accuracy["detail"]["steps"] == 21
     assert good.levels == ("quick",) and not failed(Path(good.directory))
@@ -70,7 +71,7 @@ def test_a_result_is_derived_again_from_the_files_alone(good):
 
 def test_what_a_result_prints_names_steps(good):
     lines = dict(summary.rows(good))
-    assert "LoadGen" not in lines and "ms/step" in lines["speed"] and "samples/s" in lines["speed"]
+    assert "LoadGen" not in lines and all(unit in lines["speed"] for unit in ("ms/step", "samples/s", "tokens/s"))
     assert lines["measured"].startswith(f"20 steps of {good.cell.batch_size} samples of 32 tokens, after a first one of ")
 
 

@@ -313,6 +313,20 @@ def test_a_cell_that_was_never_started_stands_beside_those_that_were(tmp_path, c
     assert len(gathered(tmp_path).groups) == 2
 
 
+def test_trainings_have_a_table_of_their_own(tmp_path):
+    told = {"first_step_seconds": 7.125, "trained_parameters": 3328, "tokens_per_second": 1234.5, "samples_per_second": 9.64}
+    seen = {"step_median_ms": 48.5, "step_p90_ms": 61.5, "drift_fraction": 0.1}
+    score = {"metric": "loss_error", "value": 0.0012, "threshold": 0.05, "passed": True, "detail": {"first_loss_error": 3e-6}}
+    of_training = {"task": "fit", "scenario": "Fit", "batch_size": 8}
+    write(tmp_path, cell("keras3-jax", **of_training), [50, 51, 49], metrics=told, accuracy=score)
+    write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
+    report = gathered(tmp_path)
+    ((_, (first, second)),) = report.trainings
+    assert (first["sut"], first["step_median_ms"], second["step_median_ms"], second["first_loss_error"]) == ("keras3-jax", None, 48.5, 3e-6)
+    html = " ".join(page.render(report, WHEN).split())
+    assert "48.5, 61.5" in html and "7.125 s" in html and "3,328" in html and "0.0012 (0.05)" in html
+
+
 def test_the_page_loads_nothing_and_is_well_formed(three):
     for batch in (1, 8):
         write(three, cell(batch_size=batch), [50, 51, 49])
