@@ -29,6 +29,7 @@ from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
 from harness.cell import Result
 from harness.commands import doctor
+from harness.comparison.compare import published_for
 from harness.errors import HarnessError
 from harness.execution import environments
 from harness.execution.environments import ROOT
@@ -242,6 +243,10 @@ def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | 
         with suppress(subprocess.TimeoutExpired):
             process.communicate(timeout=_GRACE_S)
         return None, "", ""
+    except KeyboardInterrupt:  # Ctrl-C reached the harness too, which keeps what was measured
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+        raise
     finally:
         process.kill()
         process.wait()
@@ -259,6 +264,7 @@ def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
         "status": str(result.status),
         "reason": result.reason,
         "metrics": dict(metrics),
+        "published_ms_per_step": theirs.ms_per_step if (theirs := published_for(cell).get(cell.sut)) and cell.size == "full" else None,
         "bandwidth_share": share,
         "peak_device_bytes": result.peak_device_bytes,
         "peak_host_bytes": result.peak_host_bytes,
@@ -294,8 +300,11 @@ def _markdown(flags: argparse.Namespace, state: Mapping[str, Any], series: list[
         yield f"- Weights of {name}: {made['bytes'] / 1e9:.2f} GB, there after {made['seconds']} s."
     yield "- Share of bandwidth: the weights' bytes, once for each step of a batch, over what the device copies."
     yield ""
-    yield "| cell | status | samples/s | tokens/s | ms/step | share of bandwidth | peak GB | J/sample | MHz | accuracy | seconds |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield (
+        "| cell | status | samples/s | tokens/s | ms/step | Keras' table, A100: ms/step | share of bandwidth | peak GB | J/sample | MHz | "
+        "accuracy | seconds |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     yield from (f"| {one.label} | {' | '.join(_columns(entry))} |" for one, entry in done)
     failed = [(one, entry) for one, entry in done if entry["status"] != "ok"]
     if failed:
@@ -313,6 +322,7 @@ def _columns(entry: Mapping[str, Any]) -> Iterator[str]:
     yield str(entry["status"])
     for name in ("samples_per_second", "tokens_per_second", "ms_per_step"):
         yield f"{metrics[name]:,.4g}" if name in metrics else ""
+    yield f"{entry['published_ms_per_step']:,.4g}" if entry.get("published_ms_per_step") else ""
     yield f"{entry['bandwidth_share']:.1%}" if entry.get("bandwidth_share") else ""
     peak = entry.get("peak_device_bytes") or entry.get("peak_host_bytes")
     yield f"{peak / 1e9:.2f}" if peak else ""
@@ -328,4 +338,8 @@ def _speed(entry: Mapping[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on", file=sys.stderr)
+        sys.exit(130)

@@ -14,13 +14,19 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
     Args:
         product: side n → a function that multiplies two n × n matrices in the precision that is measured, and waits for the result.
     """
-    side = _SMALLEST
+    side, rate = _SMALLEST, 0.0
     while True:
-        multiply = product(side)
-        multiply()  # compiles, allocates, wakes threads
+        try:
+            multiply = product(side)
+            multiply()  # compiles, allocates, wakes threads
+        except Exception:  # noqa: BLE001  each framework has its own error for want of memory, which the model itself may leave little of
+            if rate:
+                return rate
+            raise
         spent = min(_seconds(multiply) for _ in range(_TIMES))
+        rate = 2.0 * side**3 / spent
         if spent >= _LONG_ENOUGH_S or side == _LARGEST:
-            return 2.0 * side**3 / spent
+            return rate
         side *= 2
 
 
