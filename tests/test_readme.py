@@ -7,7 +7,11 @@ import subprocess
 import pytest
 from PIL import Image
 
+from harness.cell import Status
+from harness.commands.list import matrix
 from harness.execution.environments import ROOT
+from harness.inputs import models
+from sut.registry import FIT
 from tests.documents import blocks, copy_of_the_source, insert, run
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,3 +62,16 @@ def test_a_command_of_the_documents_is_understood(command, tmp_path):
 
 def test_the_readme_names_its_two_commands():
     assert {"./run.sh --sut keras3-jax --scenario Offline --model mistral", "./run.sh test"} <= set(_COMMAND.findall(README))
+
+
+def test_the_readme_shows_which_sut_runs_which_model(tmp_path):
+    runs = {(row["sut"], row["model"], row["task"] == FIT) for row in matrix(tmp_path) if row["status"] != Status.UNSUPPORTED}
+    named, group = models.in_group(""), models.in_group("hf-2019")
+
+    def words(sut, model):
+        return ", ".join(word for word, trains in (("runs", False), ("trains", True)) if (sut, model, trains) in runs) or "–"
+
+    for sut in dict.fromkeys(sut for sut, _, _ in runs):
+        found = [model for model in group if (sut, model, False) in runs]
+        last = "all seven" if len(found) == len(group) else ", ".join(f"`{model}`" for model in found) or "–"
+        assert f"| {' | '.join([f'`{sut}`', *(words(sut, model) for model in named), last])} |" in README

@@ -13,6 +13,7 @@ from harness import terminal
 from harness.cell import MODES, PRECISIONS, Result, Status
 from harness.execution.environments import made_for
 from harness.inputs import models
+from harness.inputs.models import Model
 from harness.request import asked
 from harness.request.flags import Parser, add_common
 from scenarios.table import SCENARIOS
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
 
 
 def matrix(folder: Path) -> list[dict[str, str]]:
-    """One row for each SUT that reads weights, and each task of each model: `sut`, `model`, `task`, `status`, `reason`.
+    """One row for each SUT that reads weights, and each task of each model, `fit` among them: `sut`, `model`, `task`, `status`, `reason`.
 
     What the registry knows goes first. Else the status is `ok` if a finished run below the folder is, `not run` where there is none, and
     otherwise that of the latest run.
@@ -52,20 +53,24 @@ def matrix(folder: Path) -> list[dict[str, str]]:
     from harness.comparison.runs import find
 
     runs: dict[tuple[str, str, str], Result] = {}
-    answering = (run for run in find(folder)[0] if run.cell.task != FIT)
-    for run in sorted(answering, key=lambda run: (run.status is Status.OK, run.started)):
+    for run in sorted(find(folder)[0], key=lambda run: (run.status is Status.OK, run.started)):
         runs[run.cell.sut, run.cell.model, run.cell.task] = run
     rows = []
-    works = [models.load(name, task) for name in models.names() for task in models.load(name).tasks]
-    for sut, model in product((name for name, spec in SUTS.items() if spec.reads_weights), works):
-        known = {"model": model.name, "family": model.family, "task": model.task, "precision": "float32", "device": HOST}
-        latest, reason = runs.get((sut, model.name, model.task)), unsupported(sut, **known)
+    for sut, (model, task) in product((name for name, spec in SUTS.items() if spec.reads_weights), _works()):
+        known = {"model": model.name, "family": model.family, "task": task, "precision": "float32", "device": HOST}
+        latest, reason = runs.get((sut, model.name, task)), unsupported(sut, **known)
         if reason:
             status = Status.UNSUPPORTED.value
         else:
             status, reason = (latest.status.value, latest.reason) if latest else ("not run", f"no finished run below {folder}")
-        rows.append({"sut": sut, "model": model.name, "task": model.task, "status": status, "reason": reason})
+        rows.append({"sut": sut, "model": model.name, "task": task, "status": status, "reason": reason})
     return rows
+
+
+def _works() -> list[tuple[Model, str]]:
+    """(model, task): what there is to do with each model."""
+    loaded = [models.load(name) for name in models.names()]
+    return [(models.load(m.name, task), task) for m in loaded for task in m.tasks] + [(m, FIT) for m in loaded if m.fit]
 
 
 def show_matrix(rows: Sequence[Mapping[str, str]]) -> None:
