@@ -25,6 +25,9 @@ ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
 """Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what tells uv where they are."""
 
+COMES_WITH_TORCH = ("torch", "triton", "sympy", "mpmath", "networkx", "setuptools", "cuda-", "nvidia-")
+"""Distributions, and beginnings of their names, that an interpreter with PyTorch for GPUs has."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SutSpec:

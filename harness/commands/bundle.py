@@ -106,6 +106,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help=f"with --core: leave these to the Python there, which has them: {' or '.join(_LEFT_TO_PYTHON)} (images with JAX have both)",
     )
+    parser.add_argument(
+        "--reference",
+        action="store_true",
+        help="with --core: the libraries that the reference needs beside PyTorch, such as Transformers, where the Python there lacks them",
+    )
     parser.add_argument("--tests", action="store_true", help="what ./run.sh test needs, too")
     parser.add_argument("--device", choices=tuple(DEVICES), default=HOST, help=f"the device it is for (default {HOST})")
     parser.add_argument(
@@ -130,6 +135,8 @@ def _parser() -> argparse.ArgumentParser:
 def _suts(flags: Any) -> list[str]:
     if flags.core is bool(flags.sut):
         raise UsageError("a bundle needs either --sut A,B, whose environments it is to hold, or --core, the harness' own part alone")
+    if flags.reference and not flags.core:
+        raise UsageError("--reference: is for --core; with --sut the reference's environment comes by itself")
     if flags.core and flags.tests:
         raise UsageError("--tests: need all that is locked: bundle them with --sut, and not with --core")
     if flags.core:
@@ -178,6 +185,8 @@ def _plan(flags: Any, suts: list[str], platforms: list[str], folder: Path) -> _P
             backends.setdefault(spec.classes, set()).add(spec.backend)
         others = [spec.environment for spec in SUTS.values() if len(backends[spec.classes]) > 1]
         parts = bundle.shared([environments.lock_files(name, flags.device, CURRENT)[0] for name in others], without)
+        if flags.reference:
+            parts += bundle.beside_torch(environments.lock_files(spec_of(REFERENCE).environment, flags.device, CURRENT)[0], parts, without)
         texts["environments/core.txt"] = bundle.for_measuring(core, without)
         with tempfile.TemporaryDirectory() as scratch:
             for name, text in (("core", texts["environments/core.txt"]), (wheels.BESIDE, parts)):
@@ -227,7 +236,7 @@ def _summary(flags: Any, plan: _Plan, left: list[Wheel], platforms: list[str]) -
 
 def _show(summary: Mapping[str, Any], plan: _Plan) -> None:
     rows = (
-        [name, w.filename, f"{w.bytes / 1e6:,.2f} MB"]
+        [name, w.filename, f"{w.bytes / 1e6:,.2f} MB" if w.bytes else "not told"]
         for name, each in plan.environments.items()
         for w in sorted(each, key=lambda w: -w.bytes)
     )

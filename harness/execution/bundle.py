@@ -14,7 +14,8 @@ import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -24,7 +25,8 @@ from packaging.utils import parse_wheel_filename
 
 from harness.errors import EnvironmentFailure
 from harness.execution import wheels
-from harness.execution.environments import block_name, installer, lock_blocks, sources
+from harness.execution.environments import block_name, blocks_of, installer, lock_blocks, sources
+from sut.registry import COMES_WITH_TORCH
 
 _CHUNK = 1 << 20
 _TIMEOUT_S = 60
@@ -35,6 +37,8 @@ _GLIBC_OF = {"manylinux2014": (2, 17), "manylinux2010": (2, 12), "manylinux1": (
 _NOT_FOR_MEASURING = frozenset(
     ("matplotlib", "contourpy", "cycler", "fonttools", "kiwisolver", "pyparsing", "python-dateutil", "tzdata", "hf-xet")
 )
+
+_AT_ONCE, _HEAD_S = 8, 10
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,13 @@ def shared(locks: Sequence[Path], without: Iterable[str] = ()) -> str:
     """What several locks have in common, as a lock: of all Keras environments that is Keras' own part, without a framework."""
     names = set.intersection(*({block_name(block) for block in lock_blocks(lock)} for lock in locks))
     return "".join(block for block in lock_blocks(locks[0]) if block_name(block) in names - {*_NOT_FOR_MEASURING, *without})
+
+
+def beside_torch(lock: Path, there: str, without: Iterable[str] = ()) -> str:
+    """What a lock with PyTorch has beyond PyTorch itself, its own requirements, and what another lock's text names."""
+    named = {block_name(block) for block in blocks_of(there)} | {*_NOT_FOR_MEASURING, *without}
+    left = [block for block in lock_blocks(lock) if block_name(block) not in named]
+    return "".join(block for block in left if not block_name(block).startswith(COMES_WITH_TORCH))
 
 
 def resolve(locks: Sequence[Path], python: str, platform: str) -> list[Wheel]:
@@ -94,7 +105,20 @@ def resolve(locks: Sequence[Path], python: str, platform: str) -> list[Wheel]:
         if "--hash" in block and wheel.sha256 not in block:
             raise EnvironmentFailure(f"{wheel.filename}: its sha256 is not in the lock, so it is another file than the one that was locked")
         result.append(wheel)
-    return result
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_sized, result))
+
+
+def _sized(wheel: Wheel) -> Wheel:
+    """The wheel with its size, which its server is asked for where the index does not tell."""
+    if wheel.bytes or wheel.local:
+        return wheel
+    request = urllib.request.Request(wheel.url, method="HEAD", headers=_credentials(wheel.url))
+    try:
+        with urllib.request.urlopen(request, timeout=_HEAD_S) as answer:
+            return replace(wheel, bytes=int(answer.headers.get("Content-Length") or 0))
+    except (OSError, ValueError):
+        return wheel
 
 
 def _filename(wheel: Any) -> str:

@@ -135,7 +135,11 @@ def _beside(cache: Path, python: str, versions: Mapping[str, str], brought: set[
 
 def lock_blocks(lock: Path) -> list[str]:
     """The requirements of a lock, each with its hashes: a block of lines that starts in column 0."""
-    text = lock.read_text(encoding="utf-8")
+    return blocks_of(lock.read_text(encoding="utf-8"))
+
+
+def blocks_of(text: str) -> list[str]:
+    """The same of a lock's text."""
     return [block for block in re.split(r"^(?=[A-Za-z0-9])", text, flags=re.M) if block and block[0].isalnum()]
 
 

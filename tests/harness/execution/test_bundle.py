@@ -58,6 +58,18 @@ def test_the_keras_part_holds_no_framework_and_a_machine_that_measures_needs_no_
     assert "matplotlib" not in bundle.for_measuring(environments.LOCKS / "core.txt")
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_with_the_references_libraries_a_python_with_torch_alone_lacks_nothing(device):
+    keras = bundle.shared([environments.LOCKS / f"keras3-{name}-{device}.txt" for name in ("jax", "tensorflow", "torch")])
+    brought = keras + bundle.beside_torch(environments.LOCKS / f"native-torch-{device}.txt", keras)
+    versions = dict(re.findall(r"^([\w.-]+)==(\S+)", brought, re.M))
+    assert not [name for name in versions if re.match(r"torch|triton|cuda|nvidia-(?!ml-py)", name)]
+    wanted = environments._requirements(environments.LOCKS / f"native-torch-{device}.in")
+    assert {name for name, _ in wanted} - versions.keys() == {"torch"}
+    own = (environments.LOCKS / f"native-torch-{device}.txt").read_text()
+    assert [n for n, v in re.findall(r"^([\w.-]+)==(\S+)", own, re.M) if versions.get(n, v) != v and n != "networkx" and n != "numpy"] == []
+
+
 class Interrupting(http.server.BaseHTTPRequestHandler):
     """Sends the file of the class, from where it is asked to; the first answer breaks off in the middle."""
 
@@ -70,6 +82,11 @@ class Interrupting(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(self.content) - start))
         self.end_headers()
         self.wfile.write(self.content[start : len(self.content) // 2 if self.answers == 1 else None])
+
+    def do_HEAD(self):  # noqa: N802
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.content)))
+        self.end_headers()
 
     def log_message(self, *_):
         pass
@@ -84,6 +101,11 @@ def server():
         yield f"http://127.0.0.1:{made.server_port}/fast.whl"
         made.shutdown()
         thread.join()
+
+
+def test_a_size_that_the_index_does_not_tell_is_asked_of_the_server(server):
+    assert bundle._sized(Wheel("fast.whl", server, 0, "")).bytes == len(Interrupting.content)
+    assert bundle._sized(Wheel("fast.whl", "http://127.0.0.1:1/fast.whl", 0, "")).bytes == 0
 
 
 def test_a_download_that_broke_off_goes_on_where_it_was(tmp_path, server):
