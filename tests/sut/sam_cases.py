@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import answers
-from sut.registry import load_module
+from sut.registry import REFERENCE, load_module
 
 Arrays = dict[str, np.ndarray]
 KERAS = "a layer of Keras zeroed"
@@ -26,11 +26,12 @@ def main(specification: Path) -> None:
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     whole = answers.load(spec)
-    (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec["sut"], whole, inputs)))
+    if spec["sut"] != REFERENCE:
+        (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec["sut"], whole, inputs)))
     for case in spec["cases"]:
         sut = answers.load(spec) if case in MODELS and case != KERAS else whole  # Keras' would compile anew
         MODELS.get(case, lambda model: None)(sut.model)
-        made = answer(sut, INPUTS.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
+        made = answer(sut, {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
 
 
@@ -82,6 +83,25 @@ INPUTS: dict[str, Callable[[Arrays], Arrays]] = {
     "points moved by a pixel": lambda inputs: {**inputs, "points": inputs["points"] + 1},
     "labels ignored": lambda inputs: {**inputs, "labels": np.ones_like(inputs["labels"])},
 }
+
+
+def with_boxes(inputs: Arrays, moved: int = 0) -> Arrays:
+    """A box for each image, float32 [images, 1, 2, 2]."""
+    count, side = inputs["image"].shape[:2]
+    corners = np.random.default_rng(11).uniform(0, 0.5, (count, 1, 2, 2)) + [[0.0, 0.0], [0.5, 0.5]]
+    return {**inputs, "boxes": (corners * (side - 2)).round().astype(np.float32) + moved}
+
+
+def without_points(inputs: Arrays) -> Arrays:
+    return {**inputs, "points": inputs["points"][:, :0], "labels": inputs["labels"][:, :0]}
+
+
+BOXES: dict[str, Callable[[Arrays], Arrays]] = {
+    "points and boxes": with_boxes,
+    "boxes alone": lambda inputs: without_points(with_boxes(inputs)),
+    "boxes moved by a pixel": lambda inputs: with_boxes(inputs, moved=1),
+}
+"""Other inputs, which the reference answers, too."""
 
 
 def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.disagreement import MeasuredSize
@@ -38,10 +39,11 @@ def answered(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPa
         if not done:
             interpreter("native-torch")  # the reference's
             cell.answer(REFERENCE, "float32")
+            cell.answer(REFERENCE, "float32", "tests.sut.sam_cases", cases=[*sam_cases.BOXES], folder=str(folder))
         if sut not in done:
             interpreter(SUTS[sut].environment)  # or the test is skipped, and the next one asks again
             done.add(sut)
-            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *CASES[sut]], folder=str(folder))
+            cell.answer(sut, "float32", "tests.sut.sam_cases", cases=["intact", *sam_cases.BOXES, *CASES[sut]], folder=str(folder))
         return cell, folder
 
     return answer
@@ -74,6 +76,16 @@ def test_a_broken_sut_fails(scored, sut, case):
     found = scored(sut, case)
     assert not found.passed
     assert found.value > 10
+
+
+@pytest.mark.parametrize("sut", CASES)
+def test_boxes_mean_the_same_to_every_sut(answered, sut):
+    _, folder = answered(sut)
+    reference, own = ({case: np.load(folder / f"{name} {case}.npz")["logits"] for case in sam_cases.BOXES} for name in (REFERENCE, sut))
+    deviation = reference["points and boxes"].std()
+    for case in sam_cases.BOXES:
+        assert np.abs(own[case] - reference[case]).max() < 2e-5 * deviation, case
+    assert np.abs(reference["boxes moved by a pixel"] - reference["points and boxes"]).max() > 1e-3 * deviation
 
 
 @pytest.mark.parametrize("case", ["images permuted", "points ignored", "labels ignored", "a patch zeroed", "a layer zeroed"])
