@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.cell import short
-from harness.comparison import tables
+from harness.comparison import statistics, tables
 from harness.report.content import Content
 from harness.report.contest import Contest, range_of
 
@@ -28,6 +28,7 @@ def document(content: Content) -> dict[str, Any]:
         "source": content.source,
         "answer": content.headline,
         "means": content.means,
+        "keras_overheads": [asdict(overhead) for overhead in content.overheads],
         "comparisons": [_comparison(contest) for contest in content.contests],
         "rows": rows(content),
         "advice": content.advice,
@@ -80,8 +81,20 @@ def _markdown(content: Content) -> Iterator[str]:
     for work, texts in cells(content):
         yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in (work, *texts))} |"
     yield ""
+    if content.overheads:
+        yield "| work | Keras | beside | a batch with Keras | without | speed of Keras over that without |"
+        yield "|---|---|---|---|---|---|"
+        for o in content.overheads:
+            times = " | ".join("" if ms is None else f"{short(ms)} ms" for ms in (o.keras_ms, o.bare_ms))
+            yield f"| {o.work} | {o.keras} | {o.bare} | {times} | {_ratio(o.ratio)} |"
+        yield ""
     yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)
+
+
+def _ratio(ratio: statistics.Ratio) -> str:
+    between = "no interval" if ratio.low is None or ratio.high is None else statistics.interval(ratio.low, ratio.high)
+    return f"{ratio.value:.3g} × ({between})"
 
 
 def _place(contest: Contest, sut: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from harness.comparison import statistics, tables
+from harness.comparison import statistics
 from harness.comparison.tables import Group
 from harness.inputs import models
 
@@ -23,8 +23,8 @@ _COMPILED = (
 )
 _DISTILLED = (("distilbert", "bert"), ("distilgpt2", "gpt2"))
 
-Cells = dict[tuple[str, int, int], dict[str, float]]
-"""(model, batch, tokens of an input) → SUT → milliseconds of a batch."""
+Cells = dict[tuple[str, int, int], dict[str, list[float]]]
+"""(model, batch, tokens of an input) → SUT → milliseconds of a batch, of each repeat."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +41,12 @@ class Square:
 
     Attributes:
         name: what over what.
-        ratios: (batch, tokens) → the geometric mean, over the models that both SUTs have, of the speed of one over that of the other.
+        ratios: (batch, tokens) → the speed of one over that of the other, the geometric mean over the models that both SUTs have.
         models: (batch, tokens) → how many these are: long inputs fit into few models, so not every mean is over the same ones.
     """
 
     name: str
-    ratios: Mapping[tuple[int, int], float]
+    ratios: Mapping[tuple[int, int], statistics.Ratio]
     models: Mapping[tuple[int, int], int]
 
     @property
@@ -66,7 +66,7 @@ class Distilled:
 
     name: str
     sut: str
-    ratio: float
+    ratio: statistics.Ratio
     cells: int
 
 
@@ -103,7 +103,7 @@ class Again:
         """SUT → (tokens of an input, the mean over `through`, in milliseconds of a batch); empty where these are none."""
         lengths = sorted({length for _, _, length in self.common})
         of_length = {n: [self.common[model, batch, n] for model, batch in self.through] for n in lengths}
-        return {sut: [(float(n), plain.fmean(ms[sut] for ms in of_length[n])) for n in lengths] for sut in self.averages if self.through}
+        return {sut: [(float(n), _mean(ms[sut] for ms in of_length[n])) for n in lengths] for sut in self.averages if self.through}
 
     @property
     def through(self) -> list[tuple[str, int]]:
@@ -132,7 +132,7 @@ class Again:
         if not both or not {eager, other} <= self.published.keys():
             return
         then = self.published[other].seconds / self.published[eager].seconds
-        now = sum(times[other] for times in both) / sum(times[eager] for times in both)
+        now = _mean(times[other] for times in both) / _mean(times[eager] for times in both)
         told = " and ".join(f"{p.framework} {p.seconds:g} s" for p in (self.published[eager], self.published[other]))
         yield (
             f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} × over the "
@@ -163,7 +163,7 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
             continue
         variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
         place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
-        times = {g.sut: ms for g in groups if (ms := tables.row(g)["ms_per_step"])}
+        times = {g.sut: ms for g in groups if (ms := [m for run in g.good if (m := run.result.metrics.get("ms_per_step"))])}
         places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = times
     made = {place: cells for place, cells in places.items() if {model for model, _, _ in cells} & group}
     return [_again(place, _apart(place, [*made]), cells) for place, cells in made.items()]
@@ -193,28 +193,42 @@ def _again(place: Sequence[str], apart: str, cells: Cells) -> Again:
         apart=apart,
         cells=cells,
         common=common,
-        averages={sut: plain.fmean(times[sut] for times in common.values()) for sut in suts} if common else {},
+        averages={sut: _mean(times[sut] for times in common.values()) for sut in suts} if common else {},
         published=published(device),
         compiled=[square for fast, slow in _COMPILED if (square := _square(fast, slow, cells)).ratios],
         distilled=[ratio for small, full in _DISTILLED for sut in suts if (ratio := _distilled(small, full, sut, cells))],
     )
 
 
+def _mean(cells: Iterable[Sequence[float]]) -> float:
+    """The mean over cells, each of which counts with the median of its repeats."""
+    return plain.fmean(plain.median(repeats) for repeats in cells)
+
+
+def _ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> statistics.Ratio:
+    """The speed of the first of each pair over that of the second, as a geometric mean over the pairs, taken repeat by repeat.
+
+    Args:
+        pairs: the milliseconds of the repeats of two cells. Where one has fewer repeats, so many of each count.
+    """
+    repeats = range(min(len(of_one) for pair in pairs for of_one in pair))
+    fast, slow = ([statistics.geometric_mean([pair[side][r] for pair in pairs]) for r in repeats] for side in (0, 1))
+    return statistics.compare(fast, slow, higher_is_better=False, paired=True)
+
+
 def _square(fast: str, slow: str, cells: Cells) -> Square:
-    ratios: dict[tuple[int, int], list[float]] = {}
+    pairs: dict[tuple[int, int], list[tuple[Sequence[float], Sequence[float]]]] = {}
     for (_, batch, length), times in cells.items():
         if fast in times and slow in times:
-            ratios.setdefault((batch, length), []).append(times[slow] / times[fast])
+            pairs.setdefault((batch, length), []).append((times[fast], times[slow]))
     return Square(
         name=f"{fast} over {slow}",
-        ratios={key: statistics.geometric_mean(values) for key, values in ratios.items()},
-        models={key: len(values) for key, values in ratios.items()},
+        ratios={key: _ratio(of_one) for key, of_one in pairs.items()},
+        models={key: len(of_one) for key, of_one in pairs.items()},
     )
 
 
 def _distilled(small: str, full: str, sut: str, cells: Cells) -> Distilled | None:
-    pairs = [(times, cells.get((full, batch, length), {})) for (model, batch, length), times in cells.items() if model == small]
-    ratios = [of_full[sut] / times[sut] for times, of_full in pairs if sut in times and sut in of_full]
-    if not ratios:
-        return None
-    return Distilled(name=f"{small} over {full}", sut=sut, ratio=statistics.geometric_mean(ratios), cells=len(ratios))
+    found = [(times, cells.get((full, batch, length), {})) for (model, batch, length), times in cells.items() if model == small]
+    pairs = [(times[sut], of_full[sut]) for times, of_full in found if sut in times and sut in of_full]
+    return Distilled(name=f"{small} over {full}", sut=sut, ratio=_ratio(pairs), cells=len(pairs)) if pairs else None

@@ -51,17 +51,30 @@ def test_a_sut_that_measured_bert_alone_takes_nothing_from_the_averages(measured
 def test_prompts_of_a_user_are_not_the_benchmark(measured):
     put(measured, EAGER, "gpt2", 1, 8, 1000, dataset="53d4bf505f28")
     (again,) = content.gather(measured, "runs").benchmark_of_2019
-    assert again.cells["gpt2", 1, 8][EAGER] == pytest.approx(10)
+    assert again.cells["gpt2", 1, 8][EAGER] == [pytest.approx(10)]
 
 
 def test_ratios_are_over_the_cells_that_two_suts_or_two_models_have(measured):
     (again,) = content.gather(measured, "runs").benchmark_of_2019
     (square,) = again.compiled
     assert (square.name, square.batches, square.lengths) == (f"{SCRIPT} over {EAGER}", [1], [8, 64])
-    assert square.ratios == {(1, 8): pytest.approx(2), (1, 64): pytest.approx(2)}
-    assert {(d.name, d.sut, d.cells): pytest.approx(d.ratio) for d in again.distilled} == {
+    assert {key: pytest.approx(ratio.value) for key, ratio in square.ratios.items()} == {(1, 8): 2, (1, 64): 2}
+    assert square.models == {(1, 8): 2, (1, 64): 1} and square.ratios[1, 8].low is None
+    assert {(d.name, d.sut, d.cells): pytest.approx(d.ratio.value) for d in again.distilled} == {
         ("distilgpt2 over gpt2", sut, 1): 2.5 for sut in (EAGER, SCRIPT, TENSORFLOW)
     }
+
+
+def test_repeats_give_these_ratios_an_interval(tmp_path):
+    for model, ms in (("gpt2", 10), ("distilgpt2", 4)):
+        for sut, speed in ((EAGER, 1), (SCRIPT, 2)):
+            times = [ms / speed * noise for noise in (1, 1.02, 0.98)]
+            write(tmp_path, cell(sut, model=model, batch_size=1, seq_len=8, size="full"), [1e3 / t for t in times])
+    (again,) = content.gather(tmp_path, "runs").benchmark_of_2019
+    ratio = again.compiled[0].ratios[1, 8]
+    assert ratio.value == pytest.approx(2) and ratio.low == pytest.approx(2) and ratio.repeats == (3, 3)
+    html = page.render(content.gather(tmp_path, "runs"), datetime(2026, 8, 20, tzinfo=UTC))
+    assert '2 × <span class="soft">(2.00–2.00)</span>' in html
 
 
 def test_the_published_averages_stand_beside_ours_with_what_may_be_concluded(measured):
