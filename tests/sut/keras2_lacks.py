@@ -32,6 +32,13 @@ def mistral() -> None:
         tf_keras.mixed_precision.set_global_policy("float32")
 
 
+def mistral_fit() -> None:
+    backbone = keras_nlp.models.MistralBackbone(**_SIZES)
+    backbone.enable_lora(4)
+    if not backbone.trainable_weights:
+        raise ValueError("no weight is left to train")
+
+
 def sam() -> None:
     """In bfloat16; in float32 it runs."""
     tf_keras.mixed_precision.set_global_policy("bfloat16")
@@ -57,7 +64,14 @@ def stable_diffusion() -> None:
 
 def tried() -> dict[str, str]:
     """As the registry names it → the error."""
-    cases = {"gemma": gemma, "llama": llama, "mistral": mistral, "sam/bfloat16": sam, "stable-diffusion/bfloat16": stable_diffusion}
+    cases = {
+        "gemma": gemma,
+        "llama": llama,
+        "mistral": mistral,
+        "mistral/fit": mistral_fit,
+        "sam/bfloat16": sam,
+        "stable-diffusion/bfloat16": stable_diffusion,
+    }
     return {name: _error(case) for name, case in cases.items()}
 
 

@@ -15,6 +15,7 @@ ERRORS = {
     "gemma": "ValueError: `GemmaBackbone` requires Keras 3",
     "llama": "AttributeError: module 'keras_nlp.models' has no attribute 'LlamaBackbone'",
     "mistral": 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type MistralTransformerDecoder)',
+    "mistral/fit": "ValueError: no weight is left to train",
     "sam/bfloat16": "AttributeError: Exception encountered when calling layer 'sam_prompt_encoder' (type SAMPromptEncoder)",
     "stable-diffusion/bfloat16": 'AttributeError: Exception encountered when calling layer "attention_block" (type AttentionBlock)',
 }
