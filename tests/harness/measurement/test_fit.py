@@ -3,6 +3,8 @@
 import itertools
 import json
 import shutil
+import subprocess
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -297,6 +299,35 @@ def test_the_log_has_the_keys_of_mlperf_training_in_their_order(good):
     assert (values["global_batch_size"], values["train_samples"], values["eval_samples"]) == (4, 84, 16)
     assert values["opt_base_learning_rate"] == 5e-5 and 0 < values["eval_accuracy"] < 1
     assert values["tracked_stats"]["step_time_ms"] == pytest.approx(good.metric.value)
+
+
+def official(found, *arguments):
+    """What MLCommons' own checker says of a run's log: (exit code, words)."""
+    log = Path(found.directory) / "training/result_0.txt"
+    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "training", *arguments, log]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=log.parent)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_official_checker_takes_the_log_of_bert_and_refuses_it_without_a_line(good, copy):
+    assert official(good, "--ruleset", "5.0.0")[1].rstrip().endswith("SUCCESS")
+    log = copy / "training/result_0.txt"
+    log.write_text("".join(line for line in log.read_text().splitlines(keepends=True) if '"eval_accuracy"' not in line))
+    assert "FAIL" in official(replace(good, directory=str(copy)), "--ruleset", "5.0.0")[1]
+
+
+def test_the_official_checker_takes_the_log_of_a_language_model(tmp_path):
+    found = run.run(request(tmp_path, scenario="Fit", duration=None, model="mistral"), Reporter(), 0)
+    assert official(found, "--ruleset", "6.1.0")[1].rstrip().endswith("SUCCESS")
+
+
+@pytest.mark.parametrize("model", ["bert", "sam"])
+def test_the_official_parser_reads_every_line(good, tmp_path, model):
+    found = good if model == "bert" else run.run(request(tmp_path, scenario="Fit", duration=None, model=model), Reporter(), 0)
+    from mlperf_logging.compliance_checker.mlp_parser import parse_file
+
+    lines, errors = parse_file(str(Path(found.directory) / "training/result_0.txt"), ruleset="5.0.0")
+    assert not errors and [line.key for line in lines] == [line["key"] for line in lines_of(found)]
 
 
 def test_a_language_model_is_trained_by_lora_and_its_cell_says_which(tmp_path):
