@@ -56,6 +56,9 @@ def colour(sut: str) -> str:
     return _MOCK if name == "mock" or name not in others else _PALETTE[others.index(name) % len(_PALETTE)]
 
 
+_ROOM = 1.25  # times the longest bar or interval, behind which its figure stands
+
+
 def bars(contest: Contest, name: str) -> str:
     """The figures of a contest as bars from zero with their 95 % intervals, the fastest on top; empty where there are fewer than two.
 
@@ -77,7 +80,7 @@ def bars(contest: Contest, name: str) -> str:
             axes.annotate(short(s.median), (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, 1.16 * max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary))
+        axes.set_xlim(0, _ROOM * max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary))
         axes.set_xlabel(f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
@@ -95,11 +98,11 @@ def gains(rows: Sequence[Gain], name: str, title: str) -> str:
             end = max(row.ratio.high or 0, row.ratio.value)
             if row.theirs is not None:
                 axes.plot(row.theirs, n - 0.4, color=_INK, marker="o", markersize=5, markerfacecolor="none", linestyle="none")
-            axes.annotate(f"{row.ratio.value:.3g} × {row.sut}", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=8)
+            axes.annotate(f"{row.ratio.value:.3g} ×", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(rows)), [textwrap.fill(row.work, 32) for row in reversed(rows)], fontsize=8)
+        axes.set_yticks(range(len(rows)), [f"{textwrap.fill(row.work, 32)}\n{row.sut}" for row in reversed(rows)], fontsize=8)
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, 1.5 * max(max(row.ratio.high or row.ratio.value, row.theirs or 0, 1) for row in rows))
+        axes.set_xlim(0, _ROOM * max(max(row.ratio.high or row.ratio.value, row.theirs or 0, 1) for row in rows))
         axes.set_xlabel("times as fast")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
