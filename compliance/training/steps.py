@@ -105,7 +105,7 @@ def figures(steps: Steps) -> dict[str, float]:
     return values | {
         "step_median_ms": float(np.median(times_ms)),
         "step_p90_ms": float(np.percentile(times_ms, 90)),
-        "step_mean_low_ms": mean_ms - half,
+        "step_mean_low_ms": max(0.0, mean_ms - half),
         "step_mean_high_ms": mean_ms + half,
         "drift_fraction": float(times_ms[-third:].mean() / times_ms[:third].mean()) - 1,
     }
