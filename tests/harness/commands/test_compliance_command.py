@@ -237,7 +237,7 @@ def test_an_unknown_test_is_a_usage_error(measured, capsys):
 def test_end_tokens_are_recorded_where_the_weights_bring_their_tokenizer(tmp_path, tokenizer, family, told, ends):
     model, asked = (
         SimpleNamespace(name="a model", family=family),
-        SimpleNamespace(eos=None, dataset=tmp_path / "prompts", scenario="Offline"),
+        SimpleNamespace(eos=None, dataset=tmp_path / "prompts", scenario="Offline", trains=False),
     )
     known = user_weights._end_tokens(tmp_path, {"eos_token_id": told, "vocab_size": 300})
     assert list(plan._end_tokens(asked, model, SimpleNamespace(tokenizer=tokenizer, end_tokens=known))[0]) == ends
