@@ -250,9 +250,9 @@ def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
-    share, skips = after.get("compiled_share"), after.get("detail", {}).get("cudagraph_skips")
+    share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")
     passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
-    passes += f", CUDA graphs skipped {skips} times" if skips else ""
+    passes += f", {remark}" if remark else ""
     return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
 
 

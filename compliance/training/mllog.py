@@ -82,7 +82,8 @@ def _settings(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -
     optimizer, precision = config["optimizer"], _PRECISIONS[cell["precision"]]
     yield "submission_org", record["submitter"]
     accelerators = [] if cell["device"] == "cpu" else record["machine"].get("accelerators", [])
-    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {(accelerators or [{'name': record['machine']['cpu']}])[0]['name']}"
+    processor = accelerators[0]["name"] if accelerators else record["machine"]["cpu"]
+    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {processor}"
     yield "submission_division", "open"
     yield "submission_benchmark", training["benchmark"]
     yield "submission_status", "research"

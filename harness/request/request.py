@@ -140,7 +140,7 @@ class Request:
     @property
     def optimizer(self) -> dict[str, float]:
         """The constants of a training's optimizer; empty where nothing is trained."""
-        return {**self.model.fit["optimizer"], **self.size.optimizer} if self.trains else {}
+        return dict(self.model.fit["optimizer"]) if self.trains else {}
 
     def state_bytes(self, precision: str) -> int:
         """Bytes of the weights at a precision, and of a training the gradients and both moments of what it changes, in float32."""

@@ -146,8 +146,7 @@ class Timer:
         """Energy of the window, and what disturbed it."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
         gaps_ns, seconds = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]), (self.closed_ns - self.started_ns) / 1e9
-        gaps_ns = gaps_ns[1:]  # in the second step torch.compile may record CUDA graphs, which is no stand-still
-        if not len(gaps_ns) or gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():  # the framework ran ahead: these are no times of steps
+        if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():  # the framework ran ahead of its device: these are no times of steps
             gaps_ns = gaps_ns[:0]
         usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
         disturbances = disturbance.between(load_before, load_after, seconds, gaps_ns, usual_ns)

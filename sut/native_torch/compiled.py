@@ -148,7 +148,8 @@ def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
     return {
         "compile_backends": sorted(backends),
         "cudagraphs": device == "cuda" and told_cudagraphs and not inductor["cudagraph_skips"],
-        "cudagraph_skips": int(inductor["cudagraph_skips"]) if device == "cuda" else None,
+        "cudagraph_skips": int(inductor["cudagraph_skips"]),
+        "remark": f"CUDA graphs skipped {inductor['cudagraph_skips']} times" if device == "cuda" and inductor["cudagraph_skips"] else None,
         "recompile_limit": torch._dynamo.config.recompile_limit,
         "inductor_cache": bool(config.fx_graph_cache) and not config.force_disable_caches,
         "inductor_cache_folder": "torch's default" if cache_dir() == default_cache_dir() else "TORCHINDUCTOR_CACHE_DIR",

@@ -50,7 +50,6 @@ class Size:
     inputs: what the family's module needs to make inputs, such as `sequence_length`.
     config: exactly what stands in the checkpoint's config.json.
     tensors: the checkpoint, in file order.
-    optimizer: constants of a training that this size has other than the model.
     """
 
     name: str
@@ -60,7 +59,6 @@ class Size:
     config: Mapping[str, Any]
     tensors: tuple[Tensor, ...]
     inputs: Mapping[str, Any]
-    optimizer: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def parameters(self) -> int:
