@@ -91,7 +91,7 @@ def measured(result: Result) -> str:
 def _steps(result: Result) -> str:
     m, lengths = result.metrics, f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
     text = (
-        f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after a first one of "
+        f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after two untimed ones, the first of "
         f"{m['first_step_seconds']:.3g} s" + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")
     )
     if "drift_fraction" in m:

@@ -22,6 +22,10 @@ class Counts(NamedTuple):
     prepared: int
 
 
+UNTIMED_STEPS = 2
+"""Steps of a training before those that are timed: the first one builds and compiles, and in the second PyTorch records CUDA graphs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure:
     """The one number of a scenario, and how a result states it.

@@ -129,7 +129,7 @@ class Training(Protocol):
         Args:
             steps: how many batches there are.
             on_step: to be called after each step, with a function that waits for the step and gives the mean loss of the steps since it
-                was called last. A timed run calls it at the first step and at the last one only, and `synchronise` after it.
+                was called last. A timed run calls it at the first step and at the last one only.
         """
 
     def freeze(self) -> None:

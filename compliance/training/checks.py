@@ -98,7 +98,7 @@ def _record(training: TrainingRun) -> Iterator[Fault]:
         if steps:
             told[f"batch size of the {test} test's steps"] = (steps.batch_size, cell.get("batch_size"))
             told[f"steps of the {test} test, times the batch size"] = (
-                (steps.count + 1) * steps.batch_size,
+                steps.total * steps.batch_size,
                 training.recorded("qsl", "samples"),
             )
             if training.recorded("digests", "weights_source") != "none":
@@ -127,7 +127,7 @@ def _steps(training: TrainingRun) -> Iterator[Fault]:
             yield Fault(f"the {test} test left no steps that can be read", file=f"raw/{test}/steps.json")
             continue
         where = f"raw/{test}/steps.json"
-        marks = [steps.began_ns, steps.started_ns, *steps.marks_ns, steps.closed_ns, steps.returned_ns]
+        marks = [steps.began_ns, steps.first_ended_ns, steps.started_ns, *steps.marks_ns, steps.closed_ns, steps.returned_ns]
         marks += [steps.evaluation_started_ns, steps.evaluation_ended_ns]
         if any(b < a for a, b in zip(marks, marks[1:], strict=False)):
             yield Fault(f"the times of the {test} test do not ascend", file=where)

@@ -54,21 +54,21 @@ def _events(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> 
         }
 
     begun = {"first_epoch_num": 1, "epoch_count": 1, "samples_count": steps.batch_size}
-    trained = {"first_epoch_num": 1, "epoch_num": 1, "samples_count": (steps.count + 1) * steps.batch_size}
+    trained = {"first_epoch_num": 1, "epoch_num": 1, "samples_count": steps.total * steps.batch_size}
     yield event(_POINT, steps.began_ns, "cache_clear", False)
     yield event(_START, steps.began_ns, "init_start")
     for key, value in _settings(steps, record, job):
         yield event(_POINT, steps.began_ns, key, value)
-    yield event(_STOP, steps.started_ns, "init_stop")  # the first step builds and compiles
+    yield event(_STOP, steps.started_ns, "init_stop")  # the first two steps build and compile
     yield event(_START, steps.started_ns, "run_start")
     yield event(_START, steps.started_ns, "block_start", **begun)
-    for number, step_ns in enumerate(steps.times_ns.tolist() if steps.seen else (), 2):
-        at_ns = steps.closed_ns if number == steps.count + 1 else steps.marks_ns[number - 2]
+    ends_ns, times_ns = (*steps.marks_ns[:-1], steps.closed_ns), steps.times_ns.tolist() if steps.seen else ()
+    for number, (at_ns, step_ns) in enumerate(zip(ends_ns, times_ns, strict=False), steps.total - steps.count + 1):
         step = {"step_num": number, "samples_count": number * steps.batch_size}
         yield event(_POINT, at_ns, "tracked_stats", {"step_time_ms": step_ns / 1e6}, **step)
     whole = figures(steps)
     statistics = {"throughput": whole["samples_per_second"], "step_time_ms": whole["ms_per_step"], "train_loss": steps.losses[-1]}
-    yield event(_POINT, steps.closed_ns, "tracked_stats", statistics, step_num=steps.count + 1, **trained)
+    yield event(_POINT, steps.closed_ns, "tracked_stats", statistics, step_num=steps.total, **trained)
     yield event(_STOP, steps.closed_ns, "block_stop", **trained)
     yield event(_START, steps.evaluation_started_ns, "eval_start", **trained)
     yield event(_POINT, steps.evaluation_ended_ns, "eval_accuracy", accuracy(steps), metric=metric(record), **trained)
@@ -95,7 +95,7 @@ def _settings(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -
     yield "gradient_accumulation_steps", 1
     if cell["seq_len"] is not None:
         yield "max_sequence_length", cell["seq_len"]
-    yield "train_samples", (steps.count + 1) * steps.batch_size
+    yield "train_samples", steps.total * steps.batch_size
     yield "eval_samples", len(steps.held_out) * steps.batch_size
     yield "opt_name", "adamw"
     yield "opt_base_learning_rate", optimizer["learning_rate"]

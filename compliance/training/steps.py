@@ -15,6 +15,7 @@ _CONFIDENCE = 0.95
 # Marks are those of steps if the last one, with the wait for the device behind it, is no longer than so many mean steps: where a framework
 # runs ahead, all that the device still has to do is waited for there.
 _LAST_STEP = 3.0
+_UNTIMED = 2  # steps before the window: one builds and compiles, in the next PyTorch records CUDA graphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +25,9 @@ class Steps:
     Attributes:
         trainable: how many parameters were trained.
         began_ns, began_unix_ns: before the first step; the second one in nanoseconds since 1970.
-        started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
-        marks_ns: when the framework told the end of each step after the first.
+        first_ended_ns: after it, the device waited for.
+        started_ns, closed_ns: the window: from the end of the second step to that of the last one, the device waited for at both.
+        marks_ns: when the framework told the end of each step in the window.
         returned_ns: when its loop had returned and the device was done.
         queued_ns: how long, from the end of the window until then, other programs had the processors it was ready for.
         input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
@@ -38,6 +40,7 @@ class Steps:
     trainable: int
     began_ns: int
     began_unix_ns: int
+    first_ended_ns: int
     started_ns: int
     marks_ns: tuple[int, ...]
     closed_ns: int
@@ -53,6 +56,11 @@ class Steps:
     def count(self) -> int:
         """The steps within the window."""
         return len(self.marks_ns)
+
+    @property
+    def total(self) -> int:
+        """These and the ones before."""
+        return _UNTIMED + self.count
 
     @property
     def window_ns(self) -> int:
@@ -73,8 +81,8 @@ class Steps:
 def read(path: Path) -> Steps:
     """The content of steps.json. Raises ValueError, or what else damaged content makes Python raise (`files.DAMAGE`)."""
     document = files.json_object(path)
-    if document.get("schema") != "steps-2":
-        raise ValueError("its schema is not steps-2")
+    if document.get("schema") != "steps-3":
+        raise ValueError("its schema is not steps-3")
     values = {each.name: document[each.name] for each in fields(Steps)}
     lists = ("marks_ns", "losses", "held_out")
     for name in lists:
@@ -94,7 +102,7 @@ def figures(steps: Steps) -> dict[str, float]:
     values = {
         "ms_per_step": mean_ms,
         "samples_per_second": 1e3 * steps.batch_size / mean_ms,
-        "first_step_seconds": (steps.started_ns - steps.began_ns) / 1e9,
+        "first_step_seconds": (steps.first_ended_ns - steps.began_ns) / 1e9,
         "input_seconds": steps.input_ns / 1e9,
         "trained_parameters": steps.trainable,
     }

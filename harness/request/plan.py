@@ -193,7 +193,7 @@ def _of_training(asked: Asked) -> Iterator[str]:
             f"--mode {asked.mode}: {asked.scenario} is no scenario of LoadGen's, so there is nothing to submit: take --mode valid"
         )
     if asked.duration is not None:
-        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode] - 1} steps in mode {asked.mode}"
+        yield f"--duration {asked.duration:g} is not used: {asked.scenario} times {STEPS[asked.mode]} steps in mode {asked.mode}"
 
 
 def _check_files(asked: Asked, model: Model) -> None:

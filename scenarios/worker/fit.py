@@ -1,7 +1,8 @@
 """The training-step timer: trains a SUT's model batch by batch, and keeps when each step ended, or what its loss was. No LoadGen here.
 
-A timed run reads the loss and waits for the device twice: after the first step, which builds and compiles, and after the last one. The
-window between them is closed. The other steps are left as the framework has them, which may run ahead of its device.
+The first two steps are not timed: one builds and compiles, and in the next PyTorch records CUDA graphs. A timed run waits for the device
+after each of them, and after the last step. The window from the second step to the last is closed. Its other steps are left as the
+framework has them, which may run ahead of its device.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.table import UNTIMED_STEPS
 from scenarios.worker import counters, disturbance
 from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
@@ -48,9 +50,9 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
             np.savez(f, allow_pickle=False, loss=np.array(timer.losses), held_out=np.array(evaluation["held_out"]))
     beat.enter("done", LOAD_LIMIT_S)
     before, after = (watch(sut, batches[:count]) for count in (1, 2))
-    mean_ns = (timer.closed_ns - timer.started_ns) / (timer.expected - 1)
+    mean_ns = (timer.closed_ns - timer.started_ns) / len(timer.marks_ns)
     return {
-        "warmup": [{"row": 0, "first_ns": timer.started_ns - timer.began_ns, "second_ns": mean_ns}],
+        "warmup": [{"row": 0, "first_ns": timer.first_ended_ns - timer.began_ns, "second_ns": mean_ns}],
         "test_start_ns": timer.monotonic_ns,
         "test_ns": timer.closed_ns - timer.started_ns,
         "evidence_before": dataclasses.asdict(before),
@@ -87,8 +89,9 @@ class Timer:
         expected: how many steps there will be.
         synchronise: waits for the device.
         began_ns, began_unix_ns: when the first step began; the second one in nanoseconds since 1970.
-        started_ns, closed_ns: the window: from the end of the first step to that of the last one, the device waited for at both.
-        marks_ns: when the framework told the end of each step after the first; its device may be behind.
+        first_ended_ns: when it ended, the device waited for.
+        started_ns, closed_ns: the window: from the end of the last untimed step to that of the last one, the device waited for at both.
+        marks_ns: when the framework told the end of each step in the window; its device may be behind.
         input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
         queued_ns: see `_queued_ns`, when the window closed.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
@@ -101,6 +104,7 @@ class Timer:
     steps: int = 0
     began_ns: int = 0
     began_unix_ns: int = 0
+    first_ended_ns: int = 0
     started_ns: int = 0
     closed_ns: int = 0
     input_ns: int = 0
@@ -120,25 +124,29 @@ class Timer:
     def on_step(self, loss: Callable[[], float]) -> None:
         """A step has ended, as the framework tells."""
         self.steps += 1
-        if self.steps == 1:
-            self._start(loss)
-            return
-        self.marks_ns.append(_clock())
-        self.beat.bump(1)
+        if self.steps > UNTIMED_STEPS:
+            self.marks_ns.append(_clock())
+            self.beat.bump(1)
         if self.steps == self.expected:  # a framework that ran ahead has all steps before it now
-            self.beat.allow(hang_limit_s(self._first_ns * self.expected))
-        if self.steps == self.expected or self.job.test != PERFORMANCE:
+            self.beat.allow(hang_limit_s((self.first_ended_ns - self.began_ns) * self.expected))
+        if self.steps in (1, self.expected) or self.job.test != PERFORMANCE:
             self.losses.append(loss())
+        if self.steps == 1:
+            self._end_first()
+        if self.steps == UNTIMED_STEPS:
+            self._start()
         if self.steps == self.expected:
             self.synchronise()
             self.closed_ns, self.queued_ns = _clock(), _queued_ns()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
-    def _start(self, loss: Callable[[], float]) -> None:
-        self.losses.append(loss())
+    def _end_first(self) -> None:
         self.synchronise()
-        self._first_ns = _clock() - self.began_ns
-        self.beat.enter("test", hang_limit_s(self._first_ns), self.expected - 1)
+        self.first_ended_ns = _clock()
+        self.beat.enter("test", hang_limit_s(self.first_ended_ns - self.began_ns), self.expected - UNTIMED_STEPS)
+
+    def _start(self) -> None:
+        self.synchronise()
         self._before = counters.read(self.job.workload.device), disturbance.read()
         self.monotonic_ns, self.started_ns = time.monotonic_ns(), _clock()
 
@@ -163,11 +171,12 @@ class Timer:
             queued_ns: how long it had no processor since the window closed.
         """
         return {
-            "schema": "steps-2",
+            "schema": "steps-3",
             "batch_size": self.job.workload.batch_size,
             "trainable": trainable,
             "began_ns": self.began_ns,
             "began_unix_ns": self.began_unix_ns,
+            "first_ended_ns": self.first_ended_ns,
             "started_ns": self.started_ns,
             "marks_ns": self.marks_ns,
             "closed_ns": self.closed_ns,

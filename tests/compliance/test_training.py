@@ -20,6 +20,7 @@ def steps(*times_ms, wait_ms=0):
         trainable=1,
         began_ns=500 * MS,
         began_unix_ns=1_000_000 * MS,
+        first_ended_ns=900 * MS,
         started_ns=1000 * MS,
         marks_ns=tuple(marks.tolist()),
         closed_ns=int(marks[-1]) + wait_ms * MS,
@@ -36,7 +37,7 @@ def steps(*times_ms, wait_ms=0):
 def test_the_figures_are_those_of_the_times():
     found = figures(steps(10, 10, 10, 10, 10, 12))
     assert found["ms_per_step"] == pytest.approx(62 / 6) and found["samples_per_second"] == pytest.approx(4 * 6 / 0.062)
-    assert (found["first_step_seconds"], found["input_seconds"]) == (0.5, 0.003)
+    assert (found["first_step_seconds"], found["input_seconds"]) == (0.4, 0.003)
     assert found["step_median_ms"] == 10 and found["drift_fraction"] == pytest.approx(0.1)
     assert found["step_mean_low_ms"] < 62 / 6 < found["step_mean_high_ms"]
     assert found["step_mean_high_ms"] - 62 / 6 == pytest.approx(2.5706 * np.std([10] * 5 + [12], ddof=1) / np.sqrt(6), rel=1e-4)
@@ -48,7 +49,7 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
     assert not kept.seen and figures(kept) == {
         "ms_per_step": 25.0,
         "samples_per_second": 160.0,
-        "first_step_seconds": 0.5,
+        "first_step_seconds": 0.4,
         "input_seconds": 0.003,
         "trained_parameters": 1,
     }
@@ -72,7 +73,7 @@ def test_the_log_has_the_time_of_each_step_that_is_seen_and_when_it_ended():
     events = logged(steps(10, 20, 30))
     tracked = [(e["time_ms"], e["value"]["step_time_ms"], e["metadata"]["step_num"]) for e in events if e["key"] == "tracked_stats"]
     began = 1_000_000 + 500
-    assert tracked == [(began + 10, 10, 2), (began + 30, 20, 3), (began + 60, 30, 4), (began + 60, 20, 4)]
+    assert tracked == [(began + 10, 10, 3), (began + 30, 20, 4), (began + 60, 30, 5), (began + 60, 20, 5)]
     times = {e["key"]: e["time_ms"] for e in events}
     assert [times[key] - began for key in ("init_start", "run_start", "block_stop", "eval_stop", "run_stop")] == [-500, 0, 60, 67, 67]
     values = {e["key"]: e["value"] for e in events}

@@ -44,7 +44,7 @@ CASES = {
     (EAGER, "stable-diffusion", None): ("honest", "twice_the_rate"),
     (JAX, "stable-diffusion", None): ("honest",),
 }
-STEPS = 21
+STEPS = 22
 
 
 @pytest.fixture(scope="session")
