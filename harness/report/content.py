@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
@@ -16,7 +15,7 @@ from harness.comparison.runs import find
 from harness.comparison.tables import Group
 from harness.report import hf_2019
 from harness.report.contest import Contest, listed
-from sut.registry import FIT, SUTS, framework_of
+from sut.registry import SUTS, framework_of
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
@@ -210,11 +209,6 @@ class Content:
     def words_of_2019(self) -> list[str]:
         """What these figures say."""
         return [sentence for again in self.benchmark_of_2019 for sentence in again.words]
-
-    @property
-    def trainings(self) -> list[tuple[Contest, list[dict[str, Any]]]]:
-        """The contests of trainings, each with the rows of those that have figures, the fastest first."""
-        return [(c, [tables.row(g) for g in c.good]) for c in self.contests if c.groups[0].cell.task == FIT and c.good]
 
     @cached_property
     def paybacks(self) -> list[Payback]:

@@ -6,13 +6,14 @@ import csv
 import importlib.util
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from harness.cell import short
 from harness.comparison import statistics, tables
-from harness.report.content import Content
+from harness.report import trainings
+from harness.report.content import Content, Overhead
 from harness.report.contest import Contest, range_of
 
 
@@ -76,20 +77,31 @@ def _markdown(content: Content) -> Iterator[str]:
     yield ""
     yield from (f"- {sentence}" for sentence in content.sentences)
     yield ""
-    yield f"| work | {' | '.join(content.suts)} |"
-    yield "|---" * (1 + len(content.suts)) + "|"
-    for work, texts in cells(content):
-        yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in (work, *texts))} |"
+    yield from _table(("work", *content.suts), ((work, *texts) for work, texts in cells(content)))
     yield ""
+    for number, (contest, texts) in enumerate(trainings.table(content.contests)):
+        yield f"{contest.name}{'' if number else f'. {trainings.WORDS}'}"
+        yield ""
+        yield from _table(trainings.COLUMNS, texts)
+        yield ""
     if content.overheads:
-        yield "| work | Keras | beside | a batch with Keras | without | speed of Keras over that without |"
-        yield "|---|---|---|---|---|---|"
-        for o in content.overheads:
-            times = " | ".join("" if ms is None else f"{short(ms)} ms" for ms in (o.keras_ms, o.bare_ms))
-            yield f"| {o.work} | {o.keras} | {o.bare} | {times} | {_ratio(o.ratio)} |"
+        header = ("work", "Keras", "beside", "a batch with Keras", "without", "speed of Keras over that without")
+        yield from _table(header, (_overhead(o) for o in content.overheads))
         yield ""
     yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield "|---" * len(header) + "|"
+    for row in rows:
+        yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |"
+
+
+def _overhead(o: Overhead) -> list[str]:
+    times = ["" if ms is None else f"{short(ms)} ms" for ms in (o.keras_ms, o.bare_ms)]
+    return [o.work, o.keras, o.bare, *times, _ratio(o.ratio)]
 
 
 def _ratio(ratio: statistics.Ratio) -> str:

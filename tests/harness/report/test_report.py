@@ -18,7 +18,7 @@ from harness.cell import Result, Status, SweepMark
 from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
-from harness.report import content, details, exports, figures, keras_published, page
+from harness.report import content, details, exports, figures, keras_published, page, trainings
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
@@ -321,10 +321,13 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
     write(tmp_path, cell("keras3-jax", **of_training), [50, 51, 49], metrics=told, accuracy=score)
     write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
     report = gathered(tmp_path)
-    ((_, (first, second)),) = report.trainings
-    assert (first["sut"], first["step_median_ms"], second["step_median_ms"], second["first_loss_error"]) == ("keras3-jax", None, 48.5, 3e-6)
-    html = " ".join(page.render(report, WHEN).split())
-    assert "48.5, 61.5" in html and "7.125 s" in html and "3,328" in html and "0.0012 (0.05)" in html
+    ((_, (first, second)),) = trainings.table(report.contests)
+    assert (first[0], first[3]) == ("keras3-jax", "") and second[1:2] + second[3:] == [
+        "90",
+        *("48.5, 61.5", "7.125 s", "9.64", "1,234", "3,328", "0.0012 (0.05)", "3e-06"),
+    ]
+    assert all(text in page.render(report, WHEN) for text in second)
+    assert f"| {' | '.join(second)} |\n" in exports.markdown(report)
 
 
 def test_the_page_loads_nothing_and_is_well_formed(three):
