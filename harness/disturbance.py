@@ -20,9 +20,9 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
     notes: list[str] = []
     stalled = noise["stalled_seconds"] / noise["seconds"]
     longest = noise["longest_stall_seconds"]
-    standstill = f"no answer came for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
+    standstill = f"nothing was completed for {noise['stalled_seconds']:.2g} of its {noise['seconds']:.3g} s (longest {longest:.2g} s)"
     for text, share, limits in (
-        (f"{standstill}: the worker stood still, or one batch took far longer than any while calibrating", stalled, _STALLED),
+        (f"{standstill}: the worker stood still, or one batch took far longer than is usual", stalled, _STALLED),
         (
             "other programs used {:.0%} of a processor while it was measured: end them, and measure again",
             noise["other_processors"],

@@ -153,7 +153,7 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOu
     read = _of_loadgen if _by_loadgen(record) else _of_training
     return {
         **read(directory, record, performance),
-        "evidence": _evidence(performance),
+        "evidence": _evidence(record, performance),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
         "peak_device_bytes": (performance.evidence_after or {}).get("peak_device_bytes"),
@@ -246,10 +246,12 @@ def _word(text: str) -> str:
     return text.replace(" ", "_").replace("-", "_")
 
 
-def _evidence(performance: jobs.WorkerOutcome) -> dict[str, Any]:
+def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
-    execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}, {new or 'none'} new while measuring"
+    execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
+    if graphs != 0 and _by_loadgen(record):  # of a training it is looked at once, in further steps
+        execution += f", {new or 'none'} new while measuring"
     share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")
     passes = f", {share:.0%} of the forward passes compiled" if share is not None and graphs else ""
     passes += f", {remark}" if remark else ""

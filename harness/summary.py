@@ -96,7 +96,7 @@ def _steps(result: Result) -> str:
     )
     if "drift_fraction" in m:
         return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"
-    return f"{text}; single steps are not seen, for the framework runs ahead of its device"
+    return f"{text}; single steps are not told, for the last one was long, as where a framework runs ahead of its device"
 
 
 def accuracy(result: Result) -> str:

@@ -333,11 +333,11 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
     if reason := next(filter(None, map(spec.unsupported.get, (f"{model}/{task}", f"{model}/{precision}", model))), None):
         return reason
     if spec.families and family not in spec.families:
-        return f"{sut} is written for the model families {' and '.join(spec.families)}; {model} is of {family}"
+        return f"it is written for the model families {' and '.join(spec.families)}, not for {family}"
     module = module_of(sut, family, task)
     if importlib.util.find_spec(module) is None:
-        what = f"no fit is written for {model}'s family" if task == FIT else f"the file of {model}'s family"
-        return f"{sut} has no {module.replace('.', '/')}.py, {what}"
+        what = "no fit is written" if task == FIT else "nothing is written"
+        return f"{what} for the model family {family}: there is no {module.replace('.', '/')}.py"
     return None
 
 

@@ -116,7 +116,7 @@ def _sum(training: TrainingRun) -> str:
     steps = training.steps["performance"]
     if steps is None:
         return "the performance test left no steps"
-    seen = "step by step" if steps.seen else "as a whole: the framework runs ahead of its device, so that single steps are not seen"
+    seen = "step by step" if steps.seen else "as a whole: the last one was long, as where a framework runs ahead of its device"
     return f"{steps.count} steps in {steps.window_ns / 1e9:.4g} s, {seen}"
 
 

@@ -53,7 +53,7 @@ def _events(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> 
             "metadata": {"file": "raw/performance/steps.json", "lineno": 1, **metadata},
         }
 
-    begun = {"first_epoch_num": 1, "epoch_count": 1, "samples_count": steps.batch_size}
+    begun = {"first_epoch_num": 1, "epoch_count": 1, "samples_count": (steps.total - steps.count) * steps.batch_size}
     trained = {"first_epoch_num": 1, "epoch_num": 1, "samples_count": steps.total * steps.batch_size}
     yield event(_POINT, steps.began_ns, "cache_clear", False)
     yield event(_START, steps.began_ns, "init_start")

@@ -13,8 +13,8 @@ from compliance.logs import files
 
 _CONFIDENCE = 0.95
 # Marks are those of steps if the last one, with the wait for the device behind it, is no longer than so many mean steps: where a framework
-# runs ahead, all that the device still has to do is waited for there.
-_LAST_STEP = 3.0
+# runs ahead, if only by half a step, all that the device still has to do is waited for there.
+_LAST_STEP = 1.5
 _UNTIMED = 2  # steps before the window: one builds and compiles, in the next PyTorch records CUDA graphs
 
 
@@ -74,7 +74,7 @@ class Steps:
 
     @property
     def seen(self) -> bool:
-        """Whether these are times of steps, and not those of a framework that runs ahead of its device."""
+        """Whether these are times of steps. They are not where the last one was long, as of a framework that runs ahead of its device."""
         return bool(self.times_ns[-1] <= _LAST_STEP * self.window_ns / self.count)
 
 

@@ -135,11 +135,12 @@ def describe(group: Group, without: str = "") -> str:
     c = group.cell
     batch = [f"batch {c.batch_size}"] if without != "batch_size" else []
     extra = [f"{c.seq_len} tokens"] if c.seq_len and without != "seq_len" else []
-    extra += [f"{c.steps} steps"] if c.steps else []
+    extra += [f"{c.steps} steps"] if c.steps and c.task != FIT else []
     extra += [f"LoRA {c.lora}"] if c.lora else []
     extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
     extra += [f"{name}={value}" for name, value in sorted(c.variables.items())]
-    return ", ".join([f"{c.model} {c.size} {c.task}", c.scenario, c.precision, *batch, c.device, *extra])
+    what = c.scenario if c.task == FIT else f"{c.task}, {c.scenario}"
+    return ", ".join([f"{c.model} {c.size} {what}", c.precision, *batch, c.device, *extra])
 
 
 def figure(group: Group) -> str:

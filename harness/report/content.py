@@ -15,7 +15,7 @@ from harness.comparison.runs import find
 from harness.comparison.tables import Group
 from harness.report import hf_2019
 from harness.report.contest import Contest, listed
-from sut.registry import SUTS, framework_of
+from sut.registry import FIT, SUTS, framework_of
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
@@ -182,10 +182,9 @@ class Content:
     def means(self) -> list[str]:
         """Mean speeds over the contests that all compared SUTs are ranked in, in one sentence; none where there are fewer than two.
 
-        Where nothing is ranked, as at size tiny, figures are enough. LoRA that trains other parameters in each library does not count.
+        LoRA that trains other parameters in each library does not count.
         """
-        contested = [c for c in self.contests if len(c.field) > 1 and not c.other_factors]
-        contested = [c for c in contested if not c.unranked] or contested
+        contested = [c for c in self.contests if len(c.field) > 1 and not c.unranked and not c.other_factors]
         fields = [{g.sut for g in c.field} for c in contested]
         order = [sut for sut in self.suts if any(sut in field for field in fields)]
         base = _BARE if _BARE in order else next(iter(order), "")
@@ -220,7 +219,7 @@ class Content:
         """The cost of each Keras 3 SUT beside its own framework without Keras, and beside native PyTorch, eager and compiled."""
         return [
             Overhead(
-                work=f"{c.name}{', LoRA of other parameters each' if c.other_factors else ''}",
+                work=f"{c.name}{', each trains other LoRA parameters' if c.other_factors else ''}",
                 keras=g.sut,
                 bare=bare.sut,
                 ratio=tables.ratio(g, bare),
@@ -256,7 +255,8 @@ class Content:
         widest = max((r.spread for c in self.contests for r in c.ratios.values() if r.spread and not r.different), default=0.0)
         if widest > _WIDE:
             more = "more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
-            sentences.insert(0, f"in some places no difference below {widest:.0%} can be shown: {more}")
+            least = f"{widest:.0%}" if widest < 1 else f"a factor of {1 + widest:.2g}"
+            sentences.insert(0, f"in some places no difference below {least} can be shown: {more}")
         if older := sum(contest.older for contest in self.contests):
             cells = f"{statistics.plural(older, 'cell')} measured earlier"
             sentences.append(f"left out: {cells}, by other versions, other files of SUTs, or for another time (see ./run.sh history)")
@@ -271,7 +271,7 @@ def _rates(flops: Mapping[str, Sequence[float]]) -> list[str]:
 
 def _token_ms(group: Group) -> float | None:
     rate = tables.row(group)["tokens_per_second"]
-    return 1e3 * group.cell.batch_size / rate if rate else None
+    return 1e3 * group.cell.batch_size / rate if rate and group.cell.task != FIT else None
 
 
 def gather(root: Path, source: str, not_measured: dict[str, list[str]] | None = None) -> Content:

@@ -154,7 +154,7 @@ class Contest:
             return f"{leader.sut} was fastest, {ahead.value:.3g} × {second.sut}; {repeats} of a cell cannot say how much of that is chance"
         if equals:
             behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
-            text = f"{listed([leader.sut, *equals])} are fastest; no difference between them is shown"
+            text = f"{leader.sut} leads; {listed(equals)} {'is' if len(equals) == 1 else 'are'} not shown to be slower"
             return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
         last = next(g for g in reversed(self.field) if self.ratios.get(g.sut, ahead).low is not None)
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"

@@ -67,6 +67,7 @@ def bars(contest: Contest, name: str) -> str:
     groups = [*contest.field, *(g for g in contest.good if g not in contest.field)][::-1]
     if len(groups) < 2:
         return ""
+    room = 2 * max(g.summary.median for g in groups if g.summary)  # a longer interval is cut off, and ends in an arrow
     with rc_context(_STYLE):
         figure, axes = _canvas(0.1 + 0.34 * len(groups), left=0.36)
         for n, group in enumerate(groups):
@@ -75,12 +76,14 @@ def bars(contest: Contest, name: str) -> str:
             axes.barh(n, s.median, 0.62, color=colour(group.sut))
             end = s.median
             if s.low is not None and s.high is not None:
-                axes.plot([s.low, s.high], [n, n], color=_INK, linewidth=1.2, solid_capstyle="butt", marker="|", markersize=6)
-                end = max(end, s.high)
+                end = max(end, min(s.high, room))
+                axes.plot([s.low, end], [n, n], color=_INK, linewidth=1.2, solid_capstyle="butt", marker="|", markersize=6)
+                if s.high > room:  # the interval goes on
+                    axes.plot(room, n, color=_INK, marker=">", markersize=6)
             axes.annotate(short(s.median), (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.set_yticks(range(len(groups)), [_wrapped(group.sut) for group in groups])
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, _ROOM * max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary))
+        axes.set_xlim(0, _ROOM * min(room, max(max(g.summary.high or 0, g.summary.median) for g in groups if g.summary)))
         axes.set_xlabel(f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any
 
 from harness.cell import short
@@ -13,8 +14,8 @@ from sut.registry import FIT
 COLUMNS = (
     "SUT",
     "a step, ms",
-    "its interval",
-    "median, 90th percentile",
+    "95 % between runs",
+    "single steps: median, 90th percentile",
     "first step",
     "samples/s",
     "tokens/s",
@@ -24,7 +25,7 @@ COLUMNS = (
 )
 WORDS = (
     "A step is one batch: forward, backward and update. Two steps come first and are not timed; the first of them builds and compiles. "
-    "Single steps are seen only where the framework does not run ahead of its device. The loss error is the largest difference of a step's "
+    "Single steps are told only where the framework does not run ahead of its device. The loss error is the largest difference of a step's "
     "loss from the float32 reference's, in standard deviations of the reference's losses."
 )
 
@@ -33,7 +34,7 @@ def table(contests: Iterable[Contest]) -> Iterator[tuple[Contest, list[list[str]
     """The contests of trainings, each with a row of texts in `COLUMNS` for those that have figures, the fastest first."""
     for contest in contests:
         if contest.groups[0].cell.task == FIT and contest.good:
-            yield contest, [_texts(tables.row(group)) for group in contest.good]
+            yield contest, [_texts(row) for row in sorted(map(tables.row, contest.good), key=itemgetter("figure"))]
 
 
 def _texts(row: dict[str, Any]) -> list[str]:

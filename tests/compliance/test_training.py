@@ -76,6 +76,8 @@ def test_the_log_has_the_time_of_each_step_that_is_seen_and_when_it_ended():
     assert tracked == [(began + 10, 10, 3), (began + 30, 20, 4), (began + 60, 30, 5), (began + 60, 20, 5)]
     times = {e["key"]: e["time_ms"] for e in events}
     assert [times[key] - began for key in ("init_start", "run_start", "block_stop", "eval_stop", "run_stop")] == [-500, 0, 60, 67, 67]
+    samples = {e["key"]: e["metadata"].get("samples_count") for e in events}
+    assert samples["block_start"] == 2 * samples["block_stop"] / 5  # two of five batches came before
     values = {e["key"]: e["value"] for e in events}
     assert values["eval_accuracy"] == pytest.approx(np.exp(-1)) and values["lowest_numerical_precision_in_attn"] == "bfloat16"
 

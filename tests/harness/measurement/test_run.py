@@ -41,7 +41,10 @@ def test_a_sut_without_the_models_file_is_unsupported_before_anything_is_made(tm
 
     monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], module="sut.native_torch.no_{family}"))
     found = run.run(request(tmp_path), Reporter(), 0)
-    assert (found.status, found.reason) == ("unsupported", "mock has no sut/native_torch/no_bert.py, the file of bert's family")
+    assert (found.status, found.reason) == (
+        "unsupported",
+        "nothing is written for the model family bert: there is no sut/native_torch/no_bert.py",
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -243,7 +246,7 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     calm = {"seconds": 10.0, "stalled_seconds": 0.0, "longest_stall_seconds": 0.0, "other_processors": 0.02, "stolen_processors": None}
     assert disturbance.sentences(calm, 2) == disturbance.sentences({}, 2) == ([], [])
     serious, notes = disturbance.sentences({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2)
-    assert [text.split(":")[0] for text in serious] == ["no answer came for 4 of its 10 s (longest 4 s)"]
+    assert [text.split(":")[0] for text in serious] == ["nothing was completed for 4 of its 10 s (longest 4 s)"]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]
     assert (
         disturbance.sentences({**calm, "other_processors": 0.6}, 2)[0]
