@@ -12,7 +12,7 @@ from harness.execution import environments
 from harness.execution.environments import ROOT
 
 _FRAMEWORKS = (
-    "tests/broken",
+    "tests/broken/test_broken.py",
     "tests/sut",
     "tests/harness/inputs/test_drawn.py",
     "tests/benchmarks/test_fit_overhead.py",
