@@ -62,14 +62,9 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
     return made
 
 
-def of_training(model: Model, size: Size, precision: str, device: str, *, own_inputs: bool) -> dict[str, float]:
-    """The limits of the losses of a training, by name, made in the same way; on a user's own inputs the model's own limits.
-
-    An error is told in deviations of the reference's losses, which may be much smaller there.
-    """
+def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
+    """The limits of the losses of a training, by name, made in the same way."""
     loosest = dict(model.fit["tolerance"][precision])
-    if own_inputs:
-        return loosest
     same = _rows(model, precision, size.name, device, kind="trained")
     rows = same or _rows(model, precision, _LARGEST_SIZE, _DEVICE, kind="trained")
     factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))

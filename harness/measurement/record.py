@@ -153,7 +153,7 @@ def _accuracy(attempt: Attempt) -> dict[str, Any]:
     judged: dict[str, Any] = {
         "score": model.score,
         "keys": list(model.answer_keys),
-        "tolerance": limits.of_training(*place, own_inputs=request.asked.dataset is not None) if request.trains else limits.limits(*place),
+        "tolerance": limits.of_training(*place) if request.trains else limits.limits(*place),
     }
     if request.trains:
         judged |= {"score": "loss_curve", "keys": ["loss"]}

@@ -25,7 +25,7 @@ from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
 
 _clock = time.perf_counter_ns
-_LAST_STEP = 1.5  # times the mean, beyond which the last step waited for those before it
+_LAST_STEP = 3.0  # times the mean, beyond which the last step surely waited for those before it
 
 
 def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Timer:
         """Energy of the window, and what disturbed it."""
         (energy_before, load_before), (energy_after, load_after) = self._before, self._after
         gaps_ns, seconds = np.diff([self.started_ns, *self.marks_ns[:-1], self.closed_ns]), (self.closed_ns - self.started_ns) / 1e9
-        if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():  # it may have run ahead of its device: these are no times of steps
+        if gaps_ns[-1] > _LAST_STEP * gaps_ns.mean():  # the framework ran ahead of its device: these are no times of steps
             gaps_ns = gaps_ns[:0]
         usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
         disturbances = disturbance.between(load_before, load_after, seconds, gaps_ns, usual_ns)

@@ -104,7 +104,7 @@ def test_the_losses_of_every_sut_that_trains_were_measured_and_are_well_within_t
     rows = [row for row in limits.measurements("trained") if (row["model"], row["size"], row["precision"]) == (name, "tiny", "float32")]
     known = {"model": name, "family": model.family, "task": FIT, "precision": "float32", "device": "cpu"}
     assert {row["sut"] for row in rows} == {sut for sut, spec in SUTS.items() if spec.reads_weights and not unsupported(sut, **known)}
-    made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", own_inputs=False)
+    made = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
     for limit, bound in model.fit["tolerance"]["float32"].items():
         assert 5 * max(row[limit] for row in rows) <= made[limit] <= bound
         assert made[limit] > 0

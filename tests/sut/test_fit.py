@@ -123,7 +123,7 @@ def reference(trained: Callable[..., Path], sut: str, name: str, lora: str | Non
 
 def score(trained: Callable[..., Path], sut: str, name: str, lora: str | None, case: str) -> loss_curve.Accuracy:
     model = models.load(name)
-    tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu", own_inputs=False)
+    tolerance = limits.of_training(model, model.sizes["tiny"], "float32", "cpu")
     with np.load(reference(trained, sut, name, lora)) as f:
         return loss_curve.score(steps.read(trained(sut, name, lora, case) / "steps.json").losses, f["loss"], tolerance)
 

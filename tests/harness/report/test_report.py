@@ -321,6 +321,8 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
     write(tmp_path, cell("keras3-jax", **of_training), [50, 51, 49], metrics=told, accuracy=score)
     write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
     report = gathered(tmp_path)
+    assert report.contests[0].name.startswith("bert base Fit, float32, batch 8")
+    assert [(o.keras_ms is None, o.keras_token_ms) for o in report.overheads] == [(True, None)]  # a step has tokens, and makes none
     ((_, (first, second)),) = trainings.table(report.contests)
     assert (first[0], first[3]) == ("keras3-jax", "") and second[1:2] + second[3:] == [
         "90",
