@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sut.contract import Batch, Workload
-from sut.keras3 import exact, runtime
+from sut.keras3 import exact, runtime, xlnet
 from sut.keras_predictor import KerasPredictor
 
 
@@ -22,8 +22,10 @@ def to_host(outputs: np.ndarray) -> Batch:
 
 def load(workload: Workload) -> KerasPredictor:
     """The checkpoint's backbone."""
-    model, config = runtime.load_model(workload), workload.config["model"]
+    config = workload.config["model"]
+    own = xlnet if config["model_type"] == "xlnet" else None
+    model = own.load_model(workload) if own else runtime.load_model(workload)
     if epsilon := config.get("layer_norm_eps", config.get("layer_norm_epsilon")):
         exact.epsilon(model, epsilon)
     exact.token_types(model, workload.checkpoint)
-    return KerasPredictor(model, workload, runtime, prepare=prepare, to_host=to_host)
+    return KerasPredictor(model, workload, runtime, prepare=own.prepare if own else prepare, to_host=to_host)

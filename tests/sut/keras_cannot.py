@@ -11,25 +11,35 @@ from pathlib import Path
 from typing import Any
 
 from sut.contract import Unsupported, Workload
-from sut.keras3 import causal_lm
+from sut.keras3 import causal_lm, hidden_states, xlnet
+
+
+def load(workload: Workload) -> Any:
+    """The model, as the file of its family loads it."""
+    return (hidden_states if workload.model == "xlnet" else causal_lm).load(workload).model
 
 
 def sentence(workload: Workload) -> str:
     try:
-        causal_lm.load(workload)
+        load(workload)
     except Unsupported as e:
         return str(e)
     return "it ran"
 
 
 def itself(workload: Workload) -> str:
-    check, causal_lm.check = causal_lm.check, lambda *_: None
+    checked = {module: module.check for module in (causal_lm, xlnet)}
+    for module in checked:
+        module.check = lambda *_: None
     try:
-        model = causal_lm.load(workload).model
+        model = load(workload)
     except Exception as e:  # noqa: BLE001  whatever the library says
         return f"{type(e).__name__}: {e}"
     finally:
-        causal_lm.check = check
+        for module, check in checked.items():
+            module.check = check
+    if workload.model == "xlnet":
+        return f"loaded with attn_type {workload.config['model']['attn_type']} overlooked"
     return f"loaded {'with' if hasattr(model.backbone.token_embedding, 'reverse_embeddings') else 'without'} lm_head"
 
 

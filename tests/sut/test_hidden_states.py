@@ -24,13 +24,13 @@ MODELS = models.in_group("hf-2019")
 TESTED = {
     "native-torch-eager": MODELS,
     "native-torch-script": MODELS,
-    "keras3-jax": ["gpt2", "roberta"],
+    "keras3-jax": ["gpt2", "roberta", "xlnet"],
     "hf-tensorflow": ["distilbert", "xlnet"],
 }
 USERS = {
     "native-torch-eager": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
     "native-torch-script": ["gpt2", "roberta"],
-    "keras3-jax": ["distilbert", "gpt2", "roberta"],
+    "keras3-jax": ["distilbert", "gpt2", "roberta", "xlnet"],
     "hf-tensorflow": ["distilbert", "gpt2", "roberta", "xlnet", "xlm", "ctrl"],
 }
 """SUT → models whose folders, as Transformers saves them, it reads in the tests."""

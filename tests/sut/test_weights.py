@@ -37,6 +37,7 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "untied gemma": ("gemma", {"tie_word_embeddings": False}, "GemmaBackbone ties its head to its embedding always", "without lm_head"),
     "wide heads": ("llama", {"head_dim": 32}, "Llama3Backbone has heads of hidden_size / num_attention_heads alone", "ValueError"),
     "linear": ("llama", {"rope_scaling": SCALED}, "Llama3Backbone scales rotary positions as llama3 does and not", "ValueError"),
+    "causal xlnet": ("xlnet", {"attn_type": "uni"}, "XLNetBackbone computes attn_type bi and no other (uni)", "loaded with attn_type uni"),
 }
 """Case → (model, what its config.json says, what the SUT says, what comes of it in KerasHub itself)."""
 
