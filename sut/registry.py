@@ -92,12 +92,16 @@ _KERAS2_LACKS = {
     "take --precision float32 or keras3-tensorflow",
 }
 _KERAS3_LACKS = {
-    "xlnet": "KerasHub 0.32 has an XLNet, and no reader of its Hugging Face checkpoint (ValueError: KerasHub has no converter): take "
-    "native-torch-eager or hf-tensorflow",
     "xlm": "KerasHub 0.32 has no XLM: take native-torch-eager or hf-tensorflow",
     "ctrl": "KerasHub 0.32 has no CTRL: take native-torch-eager or hf-tensorflow",
 }
 _HUGGING_FACE = {"TF_USE_LEGACY_KERAS": "1", "HF_HUB_OFFLINE": "1"}
+_HUGGING_FACE_LACKS = {
+    "gemma": "Transformers 4 has no Gemma for TensorFlow: take keras3-tensorflow",
+    "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
+    "mistral/bfloat16": "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask): take --precision "
+    "float32 or keras3-tensorflow",
+}
 # On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -264,26 +268,26 @@ SUTS: dict[str, SutSpec] = {
         out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
     "hf-tensorflow": SutSpec(
-        module="sut.keras2.hugging_face",
+        module="sut.keras2.hugging_face.{family}",
         environment="hf-tensorflow",
         execution="graph",
         summary="TensorFlow models of Transformers 4 on Keras 2, traced to graphs without XLA",
         backend="tensorflow",
         process_env=_HUGGING_FACE,
-        families=("bert", "hidden_states"),
+        unsupported=_HUGGING_FACE_LACKS,
         classes="hf_tensorflow",
         packages=("tf-keras", "transformers", "tensorflow"),
         variables=_TENSORFLOW_VARIABLES,
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
     "hf-tensorflow-xla": SutSpec(
-        module="sut.keras2.hugging_face",
+        module="sut.keras2.hugging_face.{family}",
         environment="hf-tensorflow",
         execution="xla",
         summary="TensorFlow models of Transformers 4 on Keras 2, compiled by XLA",
         backend="tensorflow",
         process_env=_HUGGING_FACE,
-        families=("bert", "hidden_states"),
+        unsupported=_HUGGING_FACE_LACKS,
         classes="hf_tensorflow",
         packages=("tf-keras", "transformers", "tensorflow"),
         variables=_TENSORFLOW_VARIABLES,

@@ -75,6 +75,8 @@ def failure(error: Exception, sut: str, device: str = HOST) -> WorkerOutcome:
     known, kind = SUTS | REFERENCES, type(error).__name__
     words = (*_OUT_OF_MEMORY, *(known[sut].out_of_memory if sut in known else ()))
     first, *others = f"{kind}: {error}".strip().split("\n")
+    if first.endswith("in user code:"):  # of a traced function TensorFlow tells each line of source, and the innermost error last
+        first = next((line.strip() for line in reversed(others) if line.strip().startswith(f"{kind}: ")), first)
     if not any(word in f"{kind} {error}" for word in words):
         return WorkerOutcome("error", first[:500])
     lines = [first, *(f"{kind}: {line.strip()}" for line in others)]

@@ -156,6 +156,15 @@ def test_out_of_memory_says_how_many_bytes_were_asked_for_and_how_many_there_wer
     assert worker.failure(error, sut, "cuda").reason.endswith(f"asked for {asked:,} bytes")
 
 
+def test_the_error_of_a_traced_function_is_told_by_its_innermost_line():
+    """As TensorFlow raises it: the lines of source first, and the arguments of the call last."""
+    inner = "TypeError: Input 'e' of 'SelectV2' Op has type bfloat16 that does not match type float32 of argument 't'."
+    layer = "    TypeError: Exception encountered when calling layer 'model' (type Model)."
+    error = TypeError(f'in user code:\n\n    File "lm.py", line 3, in call  *\n{layer}\n        {inner}\n\n    Call arguments received:\n')
+    assert worker.failure(error, "hf-tensorflow").reason == inner
+    assert worker.failure(TypeError("in user code:\n"), "hf-tensorflow").reason == "TypeError: in user code:"
+
+
 @pytest.mark.parametrize("model", models.names())
 def test_every_model_names_a_class_of_each_framework_and_of_the_reference(model):
     known = models.load(model)

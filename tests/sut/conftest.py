@@ -25,9 +25,11 @@ COMPILED = "native-torch-compile"
 EAGER_OR_XLA = [
     *((sut, "mistral") for sut in NAMES),
     *((sut, model) for model in ("gemma", "llama", "gpt2") for sut in FEW),
+    ("hf-tensorflow-xla", "gpt2"),
+    ("hf-tensorflow", "mistral"),
 ]
 PAIRS = [*((sut, "bert") for sut in (*NAMES, *KERAS2)), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
-IN_BFLOAT16 = [pair for pair in PAIRS if pair != (COMPILED, "mistral")]  # see tests/sut/probe.py
+IN_BFLOAT16 = [pair for pair in PAIRS if pair not in ((COMPILED, "mistral"), ("hf-tensorflow", "mistral"))]  # see tests/sut/probe.py
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
 """The SUT whose process makes the reference too, from the same environment."""

@@ -69,7 +69,7 @@ def main(specification: Path) -> None:
         save(case, sut, change(inputs))
     if forced and not few_shapes:
         np.savez(out / "uneven.npz", **uneven(sut, workload))
-    if forced and not SUTS[spec["sut"]].classes:
+    if spec["sut"] in ("native-jax", "hf-tensorflow") and forced:
         with np.load(reference) as f:
             ends = [int(token) for token in f["tokens"][:, 10]]
         ending = module.load(replace(workload, config={**workload.config, "end_tokens": ends}))
@@ -82,7 +82,8 @@ def main(specification: Path) -> None:
         framework["drop_cache"](getattr(whole, "model", whole))
         save("dropped cache", whole)
         framework["restore_cache"]()
-    if not (few_shapes and forced):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
+    lacks_bfloat16 = f"{workload.model}/bfloat16" in SUTS[spec["sut"]].unsupported
+    if not (few_shapes and forced or lacks_bfloat16):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
         half = module.load(replace(workload, precision="bfloat16"))
         save("bfloat16", half)
         told["bfloat16"] = seen(half, inputs)
@@ -94,6 +95,23 @@ def main(specification: Path) -> None:
         from tests.sut import keras2_lacks
 
         (out / "lacks.json").write_text(json.dumps({**keras2_lacks.tried(), "variables": len(sut.model.weights)}))
+    if spec["sut"] == "hf-tensorflow":
+        import transformers
+
+        tried = {name: hasattr(transformers, f"TF{name.title()}ForCausalLM") for name in ("gemma", "llama", "mistral")}
+        try:
+            answer(module.load(replace(workload, precision="bfloat16")), inputs)
+        except TypeError as e:
+            tried["mistral/bfloat16"] = str(e)
+        for key, value in {
+            "tie_word_embeddings": True,
+            "rope_scaling": {"rope_type": "linear"},
+            "sliding_window": 7,
+            "head_dim": 3,
+        }.items():
+            other = {**workload.config, "model": {**workload.config["model"], key: value}}
+            tried[key] = refusal(module, replace(workload, config=other))
+        (out / "lacks.json").write_text(json.dumps(tried))
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
 
 
@@ -360,14 +378,44 @@ def keras_drop_cache(model: Any) -> None:
         attention.call = call
 
 
+def tensorflow_zero_layer(model: Any) -> None:
+    ends = ("h_._0/attn/c_proj", "h_._0/mlp/c_proj", "layers.0/self_attn/o_proj", "layers.0/mlp/down_proj")
+    hit = [v for v in model.weights if any(end in v.name for end in ends)]
+    assert len(hit) in (2, 4), [v.name for v in model.weights]
+    for variable in hit:
+        variable.assign(np.zeros(variable.shape, np.float32))
+
+
+def tensorflow_drop_cache(model: Any) -> None:
+    """The cache gives back zeros."""
+    import tensorflow as tf
+
+    for layer in model.transformer.h if hasattr(model, "transformer") else model.model.layers:
+        attention = getattr(layer, "attn", None) or layer.self_attn
+
+        def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
+            for past in {"layer_past", "past_key_value"} & named.keys():
+                named[past] = None if named[past] is None else tf.nest.map_structure(tf.zeros_like, named[past])
+            return own(*given, **named)
+
+        attention.call = call
+
+
 TORCH: dict[str, Callable[..., None]] = {
     "zero_layer": torch_zero_layer,
     "drop_cache": torch_drop_cache,
     "restore_cache": torch_restore_cache,
 }
 KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras_drop_cache, "restore_cache": lambda: None}
+TENSORFLOW = {"zero_layer": tensorflow_zero_layer, "drop_cache": tensorflow_drop_cache, "restore_cache": lambda: None}
 JAX: dict[str, Callable[..., None]] = {"zero_layer": jax_zero_layer, "drop_cache": jax_drop_cache, "restore_cache": jax_restore_cache}
-BREAKAGES = {"transformers": TORCH, "keras_hub": KERAS, "keras_nlp": {"zero_layer": keras2_zero_layer}, "": JAX}
+BREAKAGES = {
+    "transformers": TORCH,
+    "keras_hub": KERAS,
+    "keras_nlp": {"zero_layer": keras2_zero_layer},
+    "hf_tensorflow": TENSORFLOW,
+    "": JAX,
+}
 """Library of a SUT's classes (`SutSpec.classes`) → how its models are broken; those without one are written out in JAX."""
 
 

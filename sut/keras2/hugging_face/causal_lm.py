@@ -1,0 +1,88 @@
+"""Language models, generating greedily. The measured call is `generate` in a `tf.function`, which makes one loop for each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from sut import padding
+from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.keras2 import runtime
+from sut.keras2.hugging_face import library
+
+
+class TensorFlowCausalLM:
+    """A language model. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload):
+        self.model, self.workload = library.load_model(workload), workload
+        self.end_tokens = list(workload.config.get("end_tokens", ()))
+        # Nothing of the checkpoint's own generation_config.json: no end token unless the workload names some.
+        ends = {"eos_token_id": self.end_tokens, "pad_token_id": self.end_tokens[0]} if self.end_tokens else {}
+        settings = {"eos_token_id": None, "pad_token_id": None, "do_sample": False, "num_beams": 1, **ends}
+        self.model.generation_config.update(**settings)
+        self.generate = tf.function(self.model.generate, jit_compile=self.model.jit_compile)
+        self.forward = tf.function(lambda ids: self.model(ids, use_cache=False, training=False).logits, jit_compile=self.model.jit_compile)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Any, np.ndarray]:
+        """→ (new tokens [batch, new], how many each row asks for).
+
+        Prompts are padded on the left, so that all rows go on at the same column.
+        """
+        prompt, new = padding.shape(batch, self.workload.config)
+        ids, mask = padding.left_align(batch["input_ids"][:, :prompt], batch["prompt_length"].astype(np.int64))
+        tensors = {"input_ids": tf.constant(ids, tf.int32), "attention_mask": tf.constant(mask, tf.int32)}
+        return self.generate(**tensors, max_new_tokens=new)[:, prompt:], batch["max_new_tokens"]
+
+    def to_host(self, outputs: tuple[Any, np.ndarray]) -> Batch:
+        """The new tokens, and how many of each row are its answer."""
+        on_device, asked = outputs
+        tokens = np.ascontiguousarray(on_device.numpy(), np.int32)
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, asked, self.end_tokens)}
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """By the model's own forward pass, in a `tf.function` too."""
+        return library.to_float32(self.forward(tf.constant(tokens, tf.int32)))
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        runtime.synchronise(self.model)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return library.evidence(self.model, self.workload, "generate", call)
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raises Unsupported for what Transformers' Mistral of today computes and its older one for TensorFlow takes no notice of.
+
+    Args:
+        config: the workload's.
+    """
+    model, longest = config["model"], config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
+    if model["model_type"] != "mistral":
+        return
+    lacks = {
+        "heads of another width than hidden_size / num_attention_heads": model.get("head_dim", 0) * model["num_attention_heads"]
+        not in (0, model["hidden_size"]),
+        "a head that is tied to the embedding": model["tie_word_embeddings"],
+        "scaled rotary positions": "rope_scaling" in model,
+        f"a sliding window, and {longest} tokens need it": longest > (model.get("sliding_window") or longest),
+    }
+    if lacking := next((what for what, asked in lacks.items() if asked), None):
+        raise Unsupported(f"Transformers' Mistral for TensorFlow lacks {lacking}: take native-torch")
+
+
+def load(workload: Workload) -> TensorFlowCausalLM:
+    """The checkpoint's model."""
+    check(workload.config)
+    return TensorFlowCausalLM(workload)

@@ -1,0 +1,16 @@
+"""Models without a head."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sut.contract import Workload
+from sut.keras2.hugging_face.library import Predictor, to_float32
+
+
+def load(workload: Workload) -> Predictor:
+    """The checkpoint's model. Its answers: every seventh channel of the last hidden states [batch, length, channels], float32.
+
+    The channels are taken on the host, so that the graph computes all of them.
+    """
+    return Predictor(workload, lambda outputs: {"hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])})

@@ -1,0 +1,84 @@
+"""What the files of the families share: a model of Transformers with the checkpoint's weights, its predictions and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import transformers
+from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
+
+from sut import weights_files
+from sut.contract import Batch, Evidence, Workload
+from sut.keras2 import runtime
+
+_INPUTS = ("input_ids", "attention_mask")
+
+
+def load_model(workload: Workload) -> Any:
+    """The checkpoint's model."""
+    runtime.configure(workload)
+    transformers.utils.logging.set_verbosity_error()
+    kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
+    # Transformers' TensorFlow models know the tanh form of GELU by its older name alone.
+    renamed = {"hidden_act": "gelu_new"} if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh" else {}
+    model = kind(kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True, **renamed))
+    model.build_in_name_scope()
+    # Not `from_pretrained`: Transformers 4.57 iterates over the file itself, which safetensors 0.8 does not allow.
+    load_pytorch_state_dict_in_tf2_model(
+        model,
+        {name: weights_files.tensor(workload.checkpoint, name) for name in weights_files.names(workload.checkpoint)},
+        tf_inputs=False,  # it is built
+        allow_missing_keys=True,  # a folder may lack RoBERTa's pooler, which no hidden state depends on
+        tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
+    )
+    model.jit_compile = workload.execution == "xla"
+    return model
+
+
+def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any]) -> Evidence:
+    """See `runtime.evidence`."""
+    return runtime.evidence(model, workload, f"{name} in a tf.function", call, transformers=transformers.__version__)
+
+
+class Predictor:
+    """A model that answers by one forward pass. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight, streams_tokens = 1, False
+
+    def __init__(self, workload: Workload, answer: Callable[[Any], Batch]):
+        """Load the checkpoint's model.
+
+        Args:
+            answer: what Transformers answers, by name, as float32 tensors on the device → the answers.
+        """
+        self.model, self.workload, self.answer = load_model(workload), workload, answer
+        self.function = tf.function(lambda inputs: self.model(inputs, training=False), jit_compile=self.model.jit_compile)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are, in Transformers' names."""
+        return {name: inputs[name] for name in _INPUTS if name in inputs}
+
+    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+        """→ what Transformers answers, by name."""
+        return self.function(dict(batch))
+
+    def to_host(self, outputs: Any) -> Batch:
+        """The answers as float32."""
+        return self.answer(outputs)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        runtime.synchronise(self.model)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`."""
+        return evidence(self.model, self.workload, "__call__", call)
+
+
+def to_float32(tensor: Any) -> np.ndarray:
+    """On the host."""
+    array: np.ndarray = tf.cast(tensor, "float32").numpy()
+    return array
