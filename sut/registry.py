@@ -101,6 +101,8 @@ _HUGGING_FACE_LACKS = {
     "llama": "Transformers 4 has no Llama for TensorFlow: take keras3-tensorflow",
     "mistral/bfloat16": "Transformers' Mistral for TensorFlow fails in bfloat16 (TypeError in its attention mask): take --precision "
     "float32 or keras3-tensorflow",
+    "sam/bfloat16": "Transformers' Segment Anything for TensorFlow fails in bfloat16 (TypeError in its decoder's attention): take "
+    "--precision float32 or keras3-tensorflow",
 }
 # On a CPU torch tells it in words alone; on a GPU CUDA itself, its graphs and cuBLAS, which wants a workspace, have words of their own.
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")

@@ -1,4 +1,4 @@
-"""Segment Anything: the names of Meta's checkpoint beside the attributes of KerasHub's `SAMImageSegmenter` and KerasCV's model.
+"""Segment Anything: the names of Meta's checkpoint beside KerasHub's and KerasCV's attributes, and beside Transformers' names.
 
 A name that ends in `*` is a layer of Keras: its `weight` is the layer's kernel, transposed, or its scale; its `bias` follows. Any other is
 a variable of the same shape. On the right a number is a place in a list, and each path begins
@@ -76,3 +76,36 @@ def keras_cv(layers: int) -> dict[str, str]:
     for of_keras_hub, of_keras_cv in _RENAMED.items():
         table = {name: path.replace(of_keras_hub, of_keras_cv) for name, path in table.items()}
     return table
+
+
+_PARTS = {
+    "image_encoder": "vision_encoder",
+    "patch_embed.proj": "patch_embed.projection",
+    "blocks": "layers",
+    "neck.0": "neck.conv1",
+    "neck.1": "neck.layer_norm1",
+    "neck.2": "neck.conv2",
+    "neck.3": "neck.layer_norm2",
+    ".norm": ".layer_norm",
+    "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix": "shared_image_embedding.positional_embedding",
+    "point_embeddings": "point_embed",
+    "mask_downscaling.0": "mask_embed.conv1",
+    "mask_downscaling.1": "mask_embed.layer_norm1",
+    "mask_downscaling.3": "mask_embed.conv2",
+    "mask_downscaling.4": "mask_embed.layer_norm2",
+    "mask_downscaling.6": "mask_embed.conv3",
+    "output_upscaling.0": "upscale_conv1",
+    "output_upscaling.1": "upscale_layer_norm",
+    "output_upscaling.3": "upscale_conv2",
+}
+_NETWORKS = {"layers.0": "proj_in", "layers.1": "layers.0", "layers.2": "proj_out"}  # of three layers each, in the mask decoder
+
+
+def transformers(name: str) -> str:
+    """Meta's name → that of Transformers' `SamModel`, part by part."""
+    if "hypernetworks" in name or "iou_prediction" in name:
+        first, part = name.rsplit(".layers.", 1)
+        return f"{first}.{_NETWORKS[f'layers.{part[0]}']}{part[1:]}"
+    for of_meta, of_transformers in _PARTS.items():
+        name = name.replace(of_meta, of_transformers)
+    return name

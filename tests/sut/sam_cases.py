@@ -27,7 +27,8 @@ def main(specification: Path) -> None:
         inputs = dict(f)
     whole = answers.load(spec)
     if spec["sut"] != REFERENCE:
-        (folder / f"{spec['sut']}.json").write_text(json.dumps(seen(spec["sut"], whole, inputs)))
+        look = seen_of_transformers if spec["sut"].startswith("hf-") else seen
+        (folder / f"{spec['sut']}.json").write_text(json.dumps(look(spec, whole, inputs)))
     for case in spec["cases"]:
         sut = answers.load(spec) if case in MODELS and case != KERAS else whole  # Keras' would compile anew
         MODELS.get(case, lambda model: None)(sut.model)
@@ -42,10 +43,23 @@ def answer(sut: Any, inputs: Arrays, batch: int) -> Arrays:
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def seen(name: str, sut: Any, inputs: Arrays) -> dict[str, Any]:
+def seen_of_transformers(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
+    """Which tensors there are, and what comes of the precision that the registry calls unsupported."""
+    from transformers.modeling_tf_pytorch_utils import convert_tf_weight_name_to_pt_weight_name as name_of
+
+    names = [name_of(v.name, start_prefix_to_remove="sam.", tf_weight_shape=v.shape)[0] for v in sut.model.weights]
+    half = answers.load({**spec, "workload": {**spec["workload"], "precision": "bfloat16"}})
+    try:
+        answer(half, {k: v[:1] for k, v in inputs.items()}, 1)
+    except TypeError as e:
+        return {"names": names, "bfloat16": str(e)}
+    return {"names": names, "bfloat16": "it ran"}
+
+
+def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
     """Which tensors there are, and for native torch what Dynamo makes of the model."""
     if "keras" in sys.modules:
-        sam = load_module(name, "sam")
+        sam = load_module(spec["sut"], "sam")
         segmenter = sam.build(sut.workload.config["model"])
         named = list(sam.variables(segmenter))
         assert {id(v) for _, v, _ in named} == {id(v) for v in segmenter.weights}
@@ -144,8 +158,12 @@ def epsilon(kind: str, value: float) -> Callable[[Any], None]:
 
 def keras_layer_zeroed(model: Any) -> None:
     """What a layer of the image encoder adds to the residual: nothing."""
-    layer = next(layer for layer in model._flatten_layers() if type(layer).__name__ == "WindowedTransformerEncoder")
-    for variable in (*layer.attention.projection.weights, *layer.mlp_block.dense_net.layers[2].weights):
+    layer = next(layer for layer in model._flatten_layers() if type(layer).__name__ in ("WindowedTransformerEncoder", "TFSamVisionLayer"))
+    if hasattr(layer, "attn"):  # Transformers'
+        ends = (layer.attn.proj, layer.mlp.lin2)
+    else:
+        ends = (layer.attention.projection, layer.mlp_block.dense_net.layers[2])
+    for variable in (v for end in ends for v in end.weights):
         variable.assign(np.zeros(variable.shape, np.float32))
 
 

@@ -22,9 +22,10 @@ from tests.sut import sam_cases
 SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
 KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
+TRANSFORMERS = "hf-tensorflow"
 CASES = {
     "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
-    **dict.fromkeys(KERAS, ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS]),
+    **dict.fromkeys((*KERAS, TRANSFORMERS), ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS]),
 }
 
 
@@ -101,6 +102,15 @@ def test_the_table_of_weights_is_metas_own_state_dict(seen):
 @pytest.mark.parametrize("sut", KERAS)
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
+
+
+def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
+    assert sorted(seen(TRANSFORMERS)["names"]) == sorted(weight_map.transformers(t.name) for t in TINY.tensors)
+
+
+def test_what_is_unsupported_on_hf_tensorflow_was_tried(seen):
+    assert "sam/bfloat16" in SUTS[TRANSFORMERS].unsupported
+    assert "`x` and `y` must have the same dtype, got tf.bfloat16 != tf.float32" in seen(TRANSFORMERS)["bfloat16"]
 
 
 @pytest.mark.parametrize("library", [weight_map.keras_hub, weight_map.keras_cv])

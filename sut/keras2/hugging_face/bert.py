@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sut.contract import Workload
-from sut.keras2.hugging_face.library import Predictor, to_float32
+from sut.keras2.hugging_face.library import Predictor, load_model, to_float32
 
 
 def load(workload: Workload) -> Predictor:
     """The checkpoint's classifier. Its answers: logits, float32 [batch, classes]."""
-    return Predictor(workload, lambda outputs: {"logits": to_float32(outputs["logits"])})
+    return Predictor(load_model(workload), workload, lambda outputs: {"logits": to_float32(outputs["logits"])})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sut.contract import Workload
-from sut.keras2.hugging_face.library import Predictor, to_float32
+from sut.keras2.hugging_face.library import Predictor, load_model, to_float32
 
 
 def load(workload: Workload) -> Predictor:
@@ -13,4 +13,6 @@ def load(workload: Workload) -> Predictor:
 
     The channels are taken on the host, so that the graph computes all of them.
     """
-    return Predictor(workload, lambda outputs: {"hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])})
+    return Predictor(
+        load_model(workload), workload, lambda outputs: {"hidden": np.ascontiguousarray(to_float32(outputs["last_hidden_state"])[..., ::7])}
+    )

@@ -17,19 +17,26 @@ from sut.keras2 import runtime
 _INPUTS = ("input_ids", "attention_mask")
 
 
-def load_model(workload: Workload) -> Any:
-    """The checkpoint's model."""
+def load_model(workload: Workload, config: Any = None, renamed: Callable[[str], str] = str) -> Any:
+    """The checkpoint's model.
+
+    Args:
+        config: Transformers' configuration of it. Without one the checkpoint's own is read.
+        renamed: a tensor's name in the checkpoint → its name in Transformers.
+    """
     runtime.configure(workload)
     transformers.utils.logging.set_verbosity_error()
     kind = getattr(transformers, workload.config["classes"]["hf_tensorflow"])
-    # Transformers' TensorFlow models know the tanh form of GELU by its older name alone.
-    renamed = {"hidden_act": "gelu_new"} if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh" else {}
-    model = kind(kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True, **renamed))
+    if config is None:
+        # Transformers' TensorFlow models know the tanh form of GELU by its older name alone.
+        older = {"hidden_act": "gelu_new"} if workload.config["model"].get("hidden_act") == "gelu_pytorch_tanh" else {}
+        config = kind.config_class.from_pretrained(workload.checkpoint, local_files_only=True, **older)
+    model = kind(config)
     model.build_in_name_scope()
     # Not `from_pretrained`: Transformers 4.57 iterates over the file itself, which safetensors 0.8 does not allow.
     load_pytorch_state_dict_in_tf2_model(
         model,
-        {name: weights_files.tensor(workload.checkpoint, name) for name in weights_files.names(workload.checkpoint)},
+        {renamed(name): weights_files.tensor(workload.checkpoint, name) for name in weights_files.names(workload.checkpoint)},
         tf_inputs=False,  # it is built
         allow_missing_keys=True,  # a folder may lack RoBERTa's pooler, which no hidden state depends on
         tf_to_pt_weight_rename=getattr(model, "tf_to_pt_weight_rename", None),
@@ -48,14 +55,18 @@ class Predictor:
 
     in_flight, streams_tokens = 1, False
 
-    def __init__(self, workload: Workload, answer: Callable[[Any], Batch]):
-        """Load the checkpoint's model.
+    def __init__(self, model: Any, workload: Workload, answer: Callable[[Any], Batch]):
+        """A model that is loaded.
 
         Args:
-            answer: what Transformers answers, by name, as float32 tensors on the device → the answers.
+            answer: what Transformers answers, by name, as tensors on the device → the answers.
         """
-        self.model, self.workload, self.answer = load_model(workload), workload, answer
-        self.function = tf.function(lambda inputs: self.model(inputs, training=False), jit_compile=self.model.jit_compile)
+        self.model, self.workload, self.answer = model, workload, answer
+        self.function = tf.function(self.forward, jit_compile=model.jit_compile)
+
+    def forward(self, inputs: Any) -> Any:
+        """The measured call, as TensorFlow traces it."""
+        return self.model(inputs, training=False)
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are, in Transformers' names."""
