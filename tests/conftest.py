@@ -11,8 +11,10 @@ from hypothesis import settings
 from harness.execution import environments, wheels
 
 CACHE = environments.ROOT / ".cache"
-# No speed is measured in a test, and OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process.
+# No speed is measured in a test. OpenMP threads that spin while they wait make torch 60 times slower beside any other busy process, and at
+# size tiny a second thread costs more than it brings.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""  # what the tests say of the defaults is of a machine without a GPU
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch._inductor.compile_fx
+from transformers import BertForSequenceClassification, MistralForCausalLM  # noqa: F401, imported once, and not in each case's fork
 
 from sut.contract import Workload
 from sut.native_torch import bert, causal_lm, compiled
@@ -109,9 +111,19 @@ def eager_forward(w: Workload) -> Any:
 
 
 def wrapper_generates(w: Workload) -> Any:
-    """torch.compile(model).generate() is the generate of the model that is not compiled."""
+    """torch.compile(model).generate() is the generate of the model that is not compiled. A call of the wrapper left a graph."""
     sut = uncompiled(w)
     sut.model = compile_cheaply(sut.model)
+    with torch.no_grad():
+        sut.model(input_ids=torch.ones((1, 9), dtype=torch.int64))
+    return sut
+
+
+def beyond_the_limit_in_two_shapes(w: Workload) -> Any:
+    """Dynamo keeps one shape and runs the second eager in silence."""
+    sut = uncompiled(w)
+    sut.model.forward = torch.compile(sut.model.forward, dynamic=False)
+    torch._dynamo.config.recompile_limit, torch._dynamo.config.fail_on_recompile_limit_hit = 1, False
     return sut
 
 
@@ -376,9 +388,9 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     },
     "native-torch-compile": {
         "bert": (
-            constants, memo, eager_forward, compiled_beside, compiled_anew, linear_layers_compiled, each_layer_compiled,
-            encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer, item_in_a_layer,
-            dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
+            constants, memo, eager_forward, beyond_the_limit_in_two_shapes, compiled_beside, compiled_anew, linear_layers_compiled,
+            each_layer_compiled, encoder_compiled, head_left_out, traced, backend_eager, backend_aot_eager, print_in_a_layer,
+            item_in_a_layer, dynamo_disabled, stance_eager, medium_in_predict, autocast_around, cast_product,
         ),
         "mistral": (wrapper_generates, compiled_beside, each_layer_compiled),
     },

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,11 +10,11 @@ import numpy as np
 import pytest
 
 from compliance.scoring import accuracy
-from harness.execution import environments
 from harness.inputs import checkpoint, limits, models
 from scenarios.worker.answers import pack
 from sut.contract import Workload
 from sut.registry import SUTS
+from tests.support.frameworks import run_module
 
 NAMES = ("native-torch-eager", "keras3-jax", "keras3-tensorflow", "keras3-tensorflow-graph", "keras3-torch", "native-jax")
 FEW = ("native-torch-eager", "keras3-jax")  # of Gemma, Llama and GPT-2: KerasHub's files of them are the same on every backend
@@ -84,24 +82,11 @@ def probed(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
     return probe
 
 
-def python(interpreter: Path, module: str, argument: Path, **variables: str) -> None:
-    done = subprocess.run(
-        [str(interpreter), "-m", module, str(argument)],
-        cwd=environments.ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **variables, "PYTHONPATH": str(environments.ROOT), "OMP_WAIT_POLICY": "PASSIVE"},
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 @pytest.fixture(scope="session")
 def saved(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """gemma/ in one file; bert/, mistral/, llama/, tied/, a Mistral without a head, and models of 2019 in shards."""
     root = tmp_path_factory.mktemp("saved")
-    python(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", root)
+    run_module(interpreter(SUTS[REFERENCE].environment), "tests.sut.user_folders", REFERENCE, root / "spec.json", {})
     return root
 
 
@@ -132,17 +117,7 @@ def _run(sut: str, model: models.Model, root: Path, python: Path) -> Probed:
         "make_reference": sut == REFERENCE,
         "logits_rows": LOGITS_ROWS,
     }
-    (out / "spec.json").write_text(json.dumps(told))
-    done = subprocess.run(
-        [str(python), "-m", "tests.sut.probe", str(out / "spec.json")],
-        cwd=environments.ROOT,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **spec.process_env, "PYTHONPATH": str(environments.ROOT)},
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_module(python, "tests.sut.probe", sut, out / "spec.json", told)
     with np.load(reference) as f:
         return Probed(model, out, dict(f), json.loads((out / "evidence.json").read_text()), size)
 

@@ -1,4 +1,7 @@
-"""A compiled SUT answers as the eager one does, in graphs that stay; what says compile and runs eager is caught by the audit's rule."""
+"""A compiled SUT answers as the eager one does, in graphs that stay, and fails rather than run eager.
+
+tests/broken has what says compile and runs eager.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,6 @@ from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
 
 SUT = "native-torch-compile"
-CHEATS = {  # tests/broken has more of them
-    "wrapper called once": "0 of the forward passes ran compiled",
-    "beyond the recompile limit": "0.5 of the forward passes ran compiled",
-    "backend eager generates": "0 of the forward passes ran compiled",
-    "recompiled while measuring": "1 new graphs while measuring",
-}
 
 
 @pytest.fixture(scope="session")
@@ -84,16 +81,6 @@ def test_eager_evidence_does_not_pass_for_compile_nor_compiled_for_eager(told):
     found = told["cases"]["honest generate"]
     assert any("0 of the forward passes ran compiled" in line for line in complaints({"before": found["eager"], "after": found["eager"]}))
     assert any("something was compiled" in line for line in complaints(found, "eager"))
-
-
-@pytest.mark.parametrize("case", CHEATS)
-def test_what_says_compile_and_does_not_run_compiled_is_caught(told, case):
-    assert any(CHEATS[case] in line for line in complaints(told["cases"][case]))
-
-
-def test_graphs_of_a_wrapper_that_was_called_once_do_not_hide_an_eager_generate(told):
-    assert told["cases"]["wrapper called once"]["before"]["graphs"] >= 1
-    assert not any("graphs before" in line for line in complaints(told["cases"]["wrapper called once"]))
 
 
 @pytest.mark.parametrize(

@@ -35,19 +35,21 @@ def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, st
 @pytest.fixture(scope="session")
 def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, str], Accuracy]:
     """(model, precision, change) → the score of 64 answers of size tiny: one process for each model and precision."""
-    folders: dict[tuple[str, str], tuple[MeasuredSize, Path]] = {}
+    cells: dict[str, MeasuredSize] = {}
+    folders: dict[tuple[str, str], Path] = {}
 
     def score(model: str, precision: str, change: str) -> Accuracy:
-        if (model, precision) not in folders:
+        if model not in cells:
             interpreter("native-torch")
-            folder = tmp_path_factory.mktemp(f"{model}-{precision}")
-            cell = MeasuredSize(models.load(model), models.load(model).sizes["tiny"], "cpu", folder, CACHE)
-            cell.answer(REFERENCE, "float32")
+            found = models.load(model)
+            cells[model] = MeasuredSize(found, found.sizes["tiny"], "cpu", tmp_path_factory.mktemp(model), CACHE)
+            cells[model].answer(REFERENCE, "float32")
+        cell = cells[model]
+        if (model, precision) not in folders:
+            folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
             cell.answer("native-torch-eager", precision, "tests.sut.mistakes", changes=changes, folder=str(folder))
-            folders[model, precision] = cell, folder
-        cell, folder = folders[model, precision]
-        return cell.score(folder / f"{change}.npz", limits.limits(cell.model, cell.size, precision, "cpu"))
+        return cell.score(folders[model, precision] / f"{change}.npz", limits.limits(cell.model, cell.size, precision, "cpu"))
 
     return score
 

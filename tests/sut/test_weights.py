@@ -20,7 +20,7 @@ from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module, tiny_workload
-from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs, python
+from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
 PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]  # tied, and its positions scaled
@@ -44,21 +44,27 @@ KERAS_CANNOT: dict[str, tuple[str, dict[str, Any], str, str]] = {
 
 @pytest.fixture(scope="session")
 def answered(interpreter: Callable[[str], Path], saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Probed]:
-    """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows (`swapped`)."""
+    """(SUT, model) → its answers from the folder (`whole`) and from its twin with swapped rows (`swapped`): one process for each SUT."""
     root = tmp_path_factory.mktemp("answers")
     known: dict[tuple[str, str], Probed] = {}
 
     def answer(sut: str, name: str) -> Probed:
         if (sut, name) not in known:
             if sut != REFERENCE:
-                answer(REFERENCE, name)
-            known[sut, name] = _answer(sut, name, saved, root, interpreter(SUTS[sut].environment))
+                answer(REFERENCE, name)  # which makes the references too
+            specified = {model: _specify(sut, model, saved, root) for each, model in PAIRS if each == sut}
+            python, specs = interpreter(SUTS[sut].environment), [spec for _, spec in specified.values()]
+            run_module(python, "tests.sut.user_answers", sut, root / f"{sut}.json", specs)
+            for model, (size, spec) in specified.items():
+                with np.load(spec["reference"]) as f:
+                    known[sut, model] = Probed(models.load(model), Path(spec["out"]), dict(f), {}, size)
         return known[sut, name]
 
     return answer
 
 
-def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> Probed:
+def _specify(sut: str, name: str, saved: Path, root: Path) -> tuple[models.Size, dict[str, Any]]:
+    """→ (the size that the folder says, what tests.sut.user_answers is told)."""
     model, spec, out = models.load(name), SUTS[sut], root / f"{sut}-{name}"
     out.mkdir()
     whole = user_weights.look(saved / name, model)
@@ -76,18 +82,15 @@ def _answer(sut: str, name: str, saved: Path, root: Path, interpreter: Path) -> 
         backend=spec.backend,
         execution=spec.execution,
     )
-    told = {
+    return whole.size, {
         "sut": sut,
         "family": model.family,
         "workload": {**asdict(workload), "checkpoint": ""},
         "inputs": str(out / "inputs.npz"),
+        "out": str(out),
         "reference": str(root / f"{name}.npz"),
         "folders": {k: str(checkpoint.of_folder(v, model, root).path) for k, v in (("whole", whole), ("swapped", swapped))},
     }
-    (out / "spec.json").write_text(json.dumps(told))
-    python(interpreter, "tests.sut.user_answers", out / "spec.json", **spec.process_env)
-    with np.load(root / f"{name}.npz") as f:
-        return Probed(model, out, dict(f), {}, whole.size)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,8 +39,12 @@ def names_read(keras: bool) -> Iterator[list[str]]:
 
 
 def main(specification: Path) -> None:
-    spec = json.loads(specification.read_text())
-    module = load_module(spec["sut"], spec["family"])
+    for spec in json.loads(specification.read_text()):
+        answers_of(spec)
+
+
+def answers_of(spec: dict[str, Any]) -> None:
+    module, out = load_module(spec["sut"], spec["family"]), Path(spec["out"])
     with np.load(spec["inputs"]) as f:
         inputs = dict(f)
     reference = Path(spec["reference"])
@@ -47,7 +52,7 @@ def main(specification: Path) -> None:
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
         with names_read(spec["sut"].startswith("keras")) as names:
             sut = module.load(workload)
-        (specification.parent / "read.json").write_text(json.dumps(names))
+        (out / "read.json").write_text(json.dumps(names))
         if not reference.exists():
             write_reference(
                 reference,
@@ -63,7 +68,7 @@ def main(specification: Path) -> None:
             if "tokens" in f:
                 answers["forced"] = forced_logits(sut, inputs, {"tokens": f["tokens"]}, workload.batch_size)
                 answers["own"] = own_logits(sut, inputs, answers["tokens"], workload.batch_size)
-        np.savez(specification.parent / f"{name}.npz", **answers)
+        np.savez(out / f"{name}.npz", **answers)
 
 
 if __name__ == "__main__":

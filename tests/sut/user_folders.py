@@ -1,4 +1,4 @@
-"""Runs in native torch's environment: `python -m tests.sut.user_folders DIR` makes small folders as Transformers itself saves them, seeded.
+"""Runs in native torch's environment: makes small folders as Transformers itself saves them, seeded, beside the file of its argument.
 
 Weights larger than the default initialisation, and no float16 numbers, so that a reader that loses bits or swaps tensors is seen.
 """
@@ -51,4 +51,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]).parent)
