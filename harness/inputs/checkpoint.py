@@ -33,7 +33,7 @@ _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
 _ITEM_BYTES = {"F32": 4, "BF16": 2}
 _CHUNK = 1 << 24  # elements made at a time: 64 MB of float32
 _PART = 1 << 22  # bfloat16 elements of one stream of random bits: a part of format 3
-_LOOK_UP = 1 << 16  # elements looked up at a time, so that they and the table stay in the cache
+_LOOK_UP = 1 << 18  # elements looked up at a time: with fewer the threads wait for each other's Python, with more they leave the cache
 _DIGEST = "digest.json"
 
 

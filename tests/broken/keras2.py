@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf
-
 from sut.contract import Workload
 from sut.keras2.bert import load
-from tests.broken import running
+from tests.broken import on_tensorflow, running
 
 
 def recompile(sut: Any, **arguments: Any) -> Any:
@@ -44,10 +42,7 @@ def run_eagerly(w: Workload) -> Any:
 
 def functions_run_eagerly(w: Workload) -> Any:
     """TensorFlow is told to run functions operator by operator, after they were traced."""
-    sut = load(w)
-    sut.predict(sut.prepare(running.make_inputs(w.task, 2, 1)))
-    tf.config.run_functions_eagerly(True)
-    return sut
+    return on_tensorflow.run_functions_eagerly(load(w))
 
 
 def mixed_policy(w: Workload) -> Any:
