@@ -25,7 +25,7 @@ from harness.execution.process import read_outcome
 from harness.tree import submission, training
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
-from sut.registry import packages
+from sut.registry import packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
 
@@ -78,7 +78,8 @@ def _by_loadgen(record: Mapping[str, Any]) -> bool:
 
 def _versions(installed: Mapping[str, str]) -> dict[str, str]:
     """The installed packages that may change a figure."""
-    return {name: installed[name] for name in ("python", *packages(), *submission.STACK) if name in installed}
+    names = recorded_names(("python", *packages(), *submission.STACK), installed)
+    return {package: installed[name] for package, name in names.items()}
 
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
@@ -114,9 +115,11 @@ def _measured_again(directory: Path) -> Iterator[str]:
     """A warning where the performance test is a later one. Only then its job has a calibration that it did not take itself."""
     job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
+        attempts = [path.name for path in (directory / "raw").glob("performance.attempt-*")]
+        earlier = max(attempts, key=lambda name: int(name.rpartition("-")[2]), default="performance.attempt-1")
         yield (
             "the performance test was measured again: the SUT was so much faster than while calibrating that LoadGen's least duration was "
-            "not reached; the earlier test is in raw/performance.attempt-1"
+            f"not reached; the earlier test is in raw/{earlier}"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -324,6 +324,16 @@ def framework_of(sut: str) -> str:
     """The framework that computes, in words; empty where there is none, as of the mock or of a SUT that is no longer here."""
     packages = SUTS[sut].packages if sut in SUTS else ()
     return next((name for package, name in _FRAMEWORKS.items() if package in packages), "")
+
+
+def recorded_names(wanted: Iterable[str], versions: Mapping[str, str]) -> dict[str, str]:
+    """Package → the name under which `versions` holds it, of those that it holds.
+
+    A distribution may spell its name with `_` for `-`, and a build for one device has a name of its own (ONE_PACKAGE).
+    """
+    spelt = {name.lower().replace("_", "-"): name for name in versions}
+    builds = {package: build for build, package in ONE_PACKAGE}
+    return {name: spelt[each] for name in wanted for each in (builds.get(name, name), name) if each in spelt}
 
 
 def spec_of(name: str) -> SutSpec:

@@ -12,6 +12,7 @@ from compliance.findings import page
 from compliance.rules import CURRENT, rounds
 from harness import terminal
 from harness.cell import MODES
+from harness.commands.pages import write_page
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common, known_name
 
@@ -60,10 +61,5 @@ def _check_audited(flags: Any) -> None:
 
 def _write_page(flags: Any, directory: str, level: str, report: Any) -> None:
     content = page.render(directory, level, report, datetime.now().astimezone())
-    try:
-        if flags.html.exists() and not flags.html.read_bytes().startswith(page.BEGINNING.encode()):
-            raise UsageError(f"--html {flags.html}: it is there and no page of an audit; name another file, or remove it")
-        flags.html.write_bytes(content.encode(errors="backslashreplace"))
-    except OSError as e:
-        raise UsageError(f"--html {flags.html}: it cannot be written ({e.strerror}); name a file in a folder that is there") from None
+    write_page("--html", flags.html, "an audit", page.BEGINNING, content)
     terminal.Terminal(flags.quiet).say(f"the page: {flags.html}")

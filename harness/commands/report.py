@@ -9,10 +9,11 @@ from datetime import datetime
 from pathlib import Path
 
 from harness import terminal
-from harness.commands.folders import groups_below, write, write_page
+from harness.commands.folders import groups_below
+from harness.commands.pages import drawing, write, write_page
 from harness.errors import EnvironmentFailure, UsageError
 from harness.report import content, exports
-from harness.request.flags import Parser
+from harness.request.flags import Parser, add_cache
 from harness.sweep import journal
 
 
@@ -23,9 +24,8 @@ def main(arguments: list[str]) -> int:
     groups_below(flags.root)
     report = content.gather(flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root))
     if flags.html:
-        from harness.report import page  # it takes matplotlib, which is slow to import
-
-        write_page("--html", flags.html, page.BEGINNING, page.render(report, datetime.now().astimezone()))
+        page = drawing("--html", "page")
+        write_page("--html", flags.html, "a report", page.BEGINNING, page.render(report, datetime.now().astimezone()))
     if flags.figures:
         _write_figures(flags.figures, report)
     if flags.markdown:
@@ -61,12 +61,12 @@ def _parser() -> Parser:
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="one JSON document, to FILE or else on standard output")
     parser.add_argument("--parquet", type=Path, metavar="FILE", help="one row a cell, where pyarrow is installed")
     parser.add_argument("--quiet", action="store_true", help="the answer alone, no table")
+    add_cache(parser)
     return parser
 
 
 def _write_figures(folder: Path, report: content.Content) -> None:
-    from harness.report import figures
-
+    figures = drawing("--figures", "figures")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as e:

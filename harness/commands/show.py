@@ -9,7 +9,7 @@ from harness import terminal, words
 from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.errors import UsageError
-from harness.request.flags import Parser, add_output
+from harness.request.flags import Parser, add_common
 
 
 def main(arguments: list[str]) -> int:
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(prog="./run.sh show", description="Print a finished run again, with its answers in words.", allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run directory; of a folder of several, each is shown")
-    add_output(parser)
+    add_common(parser)
     flags = parser.parse_args(arguments)
     results, faults = find(flags.directory)
     for path, why in faults.items():

@@ -35,7 +35,11 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as own, tempfile.TemporaryFile("w+") as output:
         environment = {**os.environ, "TMPDIR": own}  # the lock of this machine lies there, and neither waits for the other's cells
         with subprocess.Popen(others, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT) as beside:
-            code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
+            try:
+                code = subprocess.run([*pytest, *_FRAMEWORKS], cwd=ROOT, check=False).returncode
+            except BaseException:  # SIGTERM reaches this process alone
+                beside.terminate()
+                raise
         output.seek(0)
         sys.stdout.write(output.read())
     return code or beside.returncode

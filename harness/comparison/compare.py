@@ -86,7 +86,7 @@ def with_published(groups: Iterable[Group]) -> list[Comparison]:
         c, row = group.cell, tables.row(group)
         ours = row["ms_per_denoising_step"] or row["ms_per_step"]  # of Stable Diffusion a step is one of denoising
         theirs = published_for(c).get(c.sut)
-        if c.scenario == "SingleStream" and c.batch_size > 1 or theirs is None or not ours or not group.good:
+        if theirs is None or not ours or not group.good:
             continue
         times = theirs.ms_per_step / ours
         comparisons.append(

@@ -14,7 +14,7 @@ from typing import Any
 from harness import disturbance
 from harness.cell import Metric, Result, Status
 from sut.devices import HOST
-from sut.registry import ONE_PACKAGE, SUTS
+from sut.registry import SUTS, recorded_names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,8 @@ class Run:
         """Python, the SUT's own packages and the driver of an accelerator; empty where no worker told any."""
         told = self.record.get("environment", {}).get("versions", {})
         spec = SUTS.get(self.result.cell.sut)
-        builds = {package: build for build, package in ONE_PACKAGE}
-        names = ("python", *(spec.packages if spec else ()), "mlcommons_loadgen")
-        versions = {name: version for name in names if (version := told.get(name) or told.get(builds.get(name, "")))}
+        names = recorded_names(("python", *(spec.packages if spec else ()), "mlcommons-loadgen"), told)
+        versions = {package: told[name] for package, name in names.items()}
         drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ()) if self.result.cell.device != HOST}
         return {**versions, "driver": ", ".join(sorted(drivers))} if versions and drivers else versions
 

@@ -106,9 +106,10 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
             score = training.write(directory) if request.trains else submission.write(directory, request.rules, request.asked.submitter)
             if reader := _tokenizer(request):
                 words.write(directory, attempt.inputs.path, reader)
-            if request.family.answers_masks:
+            scored = not isinstance(score, str)  # or the answers may have another size than the reference's
+            if scored and request.family.answers_masks:
                 masks.write(directory, attempt.inputs.path)
-            if request.family.answers_images:
+            if scored and request.family.answers_images:
                 images.write(directory)
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))

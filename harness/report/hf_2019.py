@@ -10,6 +10,7 @@ import statistics as plain
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from harness.comparison import statistics
 from harness.comparison.tables import Group
@@ -23,8 +24,11 @@ _COMPILED = (
 )
 _DISTILLED = (("distilbert", "bert"), ("distilgpt2", "gpt2"))
 
-Cells = dict[tuple[str, int, int], dict[str, list[float]]]
-"""(model, batch, tokens of an input) → SUT → milliseconds of a batch, of each repeat."""
+Times = dict[Any, float]
+"""Repeat → milliseconds of a batch. A repeat is named by its turn in a sweep, or by its directory."""
+
+Cells = dict[tuple[str, int, int], dict[str, Times]]
+"""(model, batch, tokens of an input) → SUT → its repeats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,10 +167,14 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
             continue
         variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
         place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
-        times = {g.sut: ms for g in groups if (ms := [m for run in g.good if (m := run.result.metrics.get("ms_per_step"))])}
-        places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = times
+        times = {g.sut: _times(g) for g in groups}
+        places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = {sut: of_one for sut, of_one in times.items() if of_one}
     made = {place: cells for place, cells in places.items() if {model for model, _, _ in cells} & group}
     return [_again(place, _apart(place, [*made]), cells) for place, cells in made.items()]
+
+
+def _times(group: Group) -> Times:
+    return {run.turn or run.result.directory: ms for run in group.good if (ms := run.result.metrics.get("ms_per_step"))}
 
 
 def _apart(place: tuple[str, ...], places: Sequence[tuple[str, ...]]) -> str:
@@ -200,24 +208,31 @@ def _again(place: Sequence[str], apart: str, cells: Cells) -> Again:
     )
 
 
-def _mean(cells: Iterable[Sequence[float]]) -> float:
+def _mean(cells: Iterable[Times]) -> float:
     """The mean over cells, each of which counts with the median of its repeats."""
-    return plain.fmean(plain.median(repeats) for repeats in cells)
+    return plain.fmean(plain.median(repeats.values()) for repeats in cells)
 
 
-def _ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> statistics.Ratio:
+def _ratio(pairs: Sequence[tuple[Times, Times]]) -> statistics.Ratio:
     """The speed of the first of each pair over that of the second, as a geometric mean over the pairs, taken repeat by repeat.
 
+    Repeats that all cells had in the same turn of a sweep are compared turn by turn. Where these are too few, repeats are not paired, and
+    where one cell has fewer of them, so many of each count.
+
     Args:
-        pairs: the milliseconds of the repeats of two cells. Where one has fewer repeats, so many of each count.
+        pairs: the repeats of two cells.
     """
-    repeats = range(min(len(of_one) for pair in pairs for of_one in pair))
-    fast, slow = ([statistics.geometric_mean([pair[side][r] for pair in pairs]) for r in repeats] for side in (0, 1))
-    return statistics.compare(fast, slow, higher_is_better=False, paired=True)
+    every = [of_one for pair in pairs for of_one in pair]
+    turns = [turn for turn in every[0] if all(turn in of_one for of_one in every)]
+    paired = len(turns) >= statistics.FEWEST
+    columns = [([of_one[turn] for turn in turns] if paired else list(of_one.values())) for of_one in every]
+    repeats = range(min(map(len, columns)))
+    fast, slow = ([statistics.geometric_mean([column[r] for column in columns[side::2]]) for r in repeats] for side in (0, 1))
+    return statistics.compare(fast, slow, higher_is_better=False, paired=paired)
 
 
 def _square(fast: str, slow: str, cells: Cells) -> Square:
-    pairs: dict[tuple[int, int], list[tuple[Sequence[float], Sequence[float]]]] = {}
+    pairs: dict[tuple[int, int], list[tuple[Times, Times]]] = {}
     for (_, batch, length), times in cells.items():
         if fast in times and slow in times:
             pairs.setdefault((batch, length), []).append((times[fast], times[slow]))

@@ -42,10 +42,15 @@ class Parser(argparse.ArgumentParser):
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """The flags that commands share: the cache, and how they tell what they found."""
+    add_cache(parser)
+    add_output(parser)
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    """Where what is made once lies. run.sh reads it too: the harness' own environment is there."""
     parser.add_argument(
         "--cache", type=Path, default=ROOT / ".cache", metavar="DIR", help="environments, weights, inputs, references (default: .cache/)"
     )
-    add_output(parser)
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

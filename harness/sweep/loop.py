@@ -19,7 +19,7 @@ from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal, duration, until
 
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
-_AGAIN = (Status.ERROR, Status.OOM)
+_AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 
 
 @dataclass(frozen=True, kw_only=True)

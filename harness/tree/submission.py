@@ -19,7 +19,7 @@ from harness.execution.machine import SOURCES
 from harness.tree import compliance_folders
 from scenarios.worker.job import write_json
 from sut.devices import DEVICES
-from sut.registry import packages
+from sut.registry import packages, recorded_names
 
 LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
 _LOGS = ("mlperf_log_summary.txt", "mlperf_log_detail.txt")
@@ -127,7 +127,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     m, cell = record["machine"], record["cell"]
     gpus = _cards(record)
     versions = record["environment"]["versions"]
-    stack = ", ".join(f"{n} {versions[n]}" for n in (*packages(), *STACK) if n in versions)
+    stack = ", ".join(f"{name} {versions[name]}" for name in recorded_names((*packages(), *STACK), versions).values())
     fields: dict[str, object] = {
         "division": "open",
         "submitter": submitter,
@@ -170,7 +170,7 @@ def system_description(record: dict[str, Any], submitter: str) -> dict[str, str]
     return {key: str(value) if value not in (None, [], "") else "N/A" for key, value in fields.items()}
 
 
-STACK = ("numpy", "mlcommons_loadgen", "mlcommons-loadgen")
+STACK = ("numpy", "mlcommons-loadgen")
 """What stands in the system's description after the frameworks."""
 
 

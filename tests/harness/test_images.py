@@ -13,9 +13,11 @@ from harness.comparison import compare, tables
 from harness.comparison.runs import Run
 from harness.errors import UsageError
 from harness.inputs import dataset, models
+from harness.measurement import run as measurement
 from harness.measurement.run import not_measured
+from harness.tree import submission
 from tests.conftest import CACHE
-from tests.support.cells import request
+from tests.support.cells import Reporter, request
 
 MODEL = models.load("stable-diffusion")
 
@@ -37,6 +39,14 @@ def test_each_image_is_kept_with_its_distance_from_the_references(run):
     with Image.open(run / images.FOLDER / shown[0][0].file) as picture:
         assert picture.size == (128, 128)
     assert images.read(run / "nowhere") == []
+
+
+def test_answers_that_could_not_be_scored_are_not_drawn_and_lose_no_result(tmp_path, monkeypatch, made_environment):
+    monkeypatch.setattr(submission, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9")
+    monkeypatch.setattr(images, "write", lambda *_: pytest.fail("drawn"))
+    found = measurement.run(request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0)
+    assert any("sample 0 has 7 bytes" in warning for warning in found.warnings)
+    assert (tmp_path / found.cell.name / "quick-1" / "result.json").exists()
 
 
 def test_the_report_shows_them(run, tmp_path):

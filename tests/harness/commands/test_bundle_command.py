@@ -8,6 +8,8 @@ import pytest
 from harness.commands import bundle
 from harness.errors import UsageError
 from harness.execution import wheels
+from harness.inputs import models
+from harness.terminal import Terminal
 from tests.support.wheels import wheel
 
 
@@ -22,6 +24,8 @@ from tests.support.wheels import wheel
         (["--sut", "keras3-jacks"], "did you mean keras3-jax?"),
         (["--core", "--platform", "win_amd64"], "--platform win_amd64: is written as manylinux_2_28_x86_64"),
         (["--core", "--python", "3.9"], "--python 3.9: LoadGen has wheels for 3.11, 3.12, 3.13"),
+        (["--core", "--model", "bret"], "did you mean bert?"),
+        (["--core", "--model", "bert", "--size", "tinny"], "did you mean tiny?"),
     ],
 )
 def test_a_bundle_that_cannot_be_is_refused(tmp_path, flags, words):
@@ -36,6 +40,13 @@ def test_a_folder_of_the_users_own_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="is no bundle and not empty: name a new folder"):
         bundle.main([str(tmp_path), "--core"])
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_the_weights_of_a_model_of_several_parts_come_with_their_folders(tmp_path):
+    files = bundle._data([(models.load("stable-diffusion"), "tiny")], tmp_path, Terminal(quiet=True))
+    names = {name.split("/", 3)[-1]: path for name, path in files.items()}
+    assert {"config.json", "digest.json", "unet/config.json", "text_encoder/config.json", "vae/config.json"} <= names.keys()
+    assert all(path.is_file() and path == tmp_path / name.removeprefix(".cache/") for name, path in files.items())
 
 
 def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path):

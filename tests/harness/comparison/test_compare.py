@@ -126,6 +126,10 @@ def test_published_figures_stand_beside_ours_and_are_never_compared(tmp_path, ca
     assert c.flags[0].startswith("machine: NVIDIA A100 40 GB") and "size: theirs is the published model, ours is base" in c.flags
     assert cli.main(["compare", str(tmp_path), "published"]) == 0
     assert "not comparable: another machine" in capsys.readouterr().out
+    assert cli.main(["compare", str(tmp_path), "published", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["a"], document["b"]) == ("published", str(tmp_path))
+    assert document["comparisons"][0]["a_figure"] == c.a_figure
 
 
 def test_the_published_table_is_whole():

@@ -214,7 +214,9 @@ def test_a_test_that_was_over_too_soon_is_measured_once_more_at_the_rate_it_show
     assert (found.status, found.loadgen, len(busy_at_first)) == ("ok", "VALID", 2)
     assert any("measured once more, at the rate that it showed" in text for text in reporter.said)
     assert (Path(found.directory) / "raw/performance.attempt-1").is_dir()
-    assert any(warning.startswith("the performance test was measured again: ") for warning in found.warnings)
+    assert any(warning.endswith("the earlier test is in raw/performance.attempt-1") for warning in found.warnings)
+    (Path(found.directory) / "raw/performance.attempt-10").mkdir()
+    assert any(warning.endswith("in raw/performance.attempt-10") for warning in result.derive(Path(found.directory)).warnings)
 
 
 @pytest.mark.parametrize("busy_at_first", [1e9], indirect=True)

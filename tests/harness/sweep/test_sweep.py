@@ -82,6 +82,14 @@ def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_la
     assert len(list(sweep.out.rglob("quick-*"))) == 2  # in its old place
 
 
+def test_a_cell_that_was_skipped_for_want_of_space_is_tried_again(sweep):
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    path = next(sweep.out.rglob("result.json"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "status": "skipped", "reason": "free some space", "metric": None}))
+    code, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
+    assert (code, [c["status"] for c in document["cells"]]) == (0, ["ok"])
+
+
 def test_a_finished_sweep_measures_nothing_and_more_repeats_are_added_to_it(sweep, tests_run):
     assert sweep(*MOCK, "--repeats", 2)[0] == 0
     assert len(tests_run) == 8  # the cell and its twin, twice
