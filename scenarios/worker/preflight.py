@@ -18,6 +18,7 @@ from scenarios.worker.job import Job
 
 _MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
 _DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20
+_GROUP = Path("/sys/fs/cgroup")
 
 
 class Refused(Exception):
@@ -97,22 +98,27 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
 
 
 def available_memory_bytes() -> int | None:
-    """Linux' own estimate of what can be had without swapping; None elsewhere."""
-    try:
+    """What can be had without swapping: Linux' own estimate, or what a container's limit leaves; None elsewhere.
+
+    Of a container's memory the kernel gives up what it keeps of files that were not read lately (`inactive_file` in
+    https://docs.kernel.org/admin-guide/cgroup-v2.html), so that is no use of it.
+    """
+    found = list[int]()
+    with suppress(OSError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+        found += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    with suppress(OSError, ValueError):  # no control group, or "max" in it
+        most, held = (int((_GROUP / f"memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
+        kept = dict(line.split() for line in (_GROUP / "memory.stat").read_text(encoding="ascii").splitlines())
+        found.append(most - held + int(kept.get("inactive_file", 0)))
+    return min(found, default=None)
 
 
 def free_memory_bytes() -> int | None:
-    """The bytes that this process may still have: fewer than are available where its address space or its control group is limited."""
+    """The bytes that this process may still have: fewer than are available where its address space is limited."""
     found = [available_memory_bytes()]
     with suppress(OSError, ValueError):
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         found.append(None if limit == resource.RLIM_INFINITY else limit - pages * resource.getpagesize())
-    with suppress(OSError, ValueError):  # no control group, or "max" in it
-        most, held = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii")) for name in ("max", "current"))
-        found.append(most - held)
     return min((each for each in found if each is not None), default=None)
