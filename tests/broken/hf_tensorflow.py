@@ -9,7 +9,7 @@ from transformers import TFBertForSequenceClassification  # noqa: F401, imported
 
 from sut.contract import Workload
 from sut.keras2.hugging_face.bert import load
-from tests.broken import on_tensorflow, running
+from tests.broken import running
 
 
 def honest(w: Workload) -> Any:
@@ -17,22 +17,10 @@ def honest(w: Workload) -> Any:
     return load(w)
 
 
-def memo(w: Workload) -> Any:
-    """The model is entered only for inputs that are new."""
-    return running.keep_answers(load(w))
-
-
 def not_traced(w: Workload) -> Any:
     """Somebody forgot tf.function."""
     sut = load(w)
     sut.function = sut.forward
-    return sut
-
-
-def traced_anew(w: Workload) -> Any:
-    """Each call makes a new tf.function, and traces it."""
-    sut = load(w)
-    sut.function = lambda inputs: tf.function(lambda given: sut.forward(given), jit_compile=w.execution == "xla")(inputs)
     return sut
 
 
@@ -43,18 +31,6 @@ def without_xla(w: Workload) -> Any:
     return sut
 
 
-def xla(w: Workload) -> Any:
-    """The function is compiled by XLA."""
-    sut = load(w)
-    sut.function = tf.function(sut.forward, jit_compile=True)
-    return sut
-
-
-def functions_run_eagerly(w: Workload) -> Any:
-    """TensorFlow is told to run functions operator by operator, after they were traced."""
-    return on_tensorflow.run_functions_eagerly(load(w))
-
-
 def cast_product(w: Workload) -> Any:
     """The head holds float32 weights and multiplies in bfloat16."""
     sut = load(w)
@@ -63,10 +39,8 @@ def cast_product(w: Workload) -> Any:
     return sut
 
 
-BOTH = (honest, not_traced, functions_run_eagerly)
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "hf-tensorflow": {"bert": (*BOTH, xla)},
-    "hf-tensorflow-xla": {"bert": (*BOTH, memo, traced_anew, without_xla, cast_product)},
+    "hf-tensorflow-xla": {"bert": (honest, not_traced, without_xla, cast_product)},
 }
 
 if __name__ == "__main__":

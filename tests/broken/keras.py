@@ -135,8 +135,6 @@ def weights_through_int8(w: Workload) -> Any:
     return replace_weights(load(w), running.to_int8)
 
 
-EVERYWHERE = (
-    honest, honest_in_two_shapes, honest_padding, memo, constants, layer_left_out, mixed_policy, cast_product,
-    weights_through_bfloat16, weights_through_int8,
-)  # fmt: skip
+WATCHED = (honest, honest_in_two_shapes, memo, constants)
+EVERYWHERE = (*WATCHED, honest_padding, layer_left_out, mixed_policy, cast_product, weights_through_bfloat16, weights_through_int8)
 GENERATING = (honest, memo)

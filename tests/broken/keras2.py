@@ -54,7 +54,7 @@ def mixed_policy(w: Workload) -> Any:
 
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "keras2-tensorflow": {"bert": (honest, memo, without_xla, run_eagerly, functions_run_eagerly, mixed_policy)},
-    "keras2-tensorflow-graph": {"bert": (honest, xla, functions_run_eagerly)},
+    "keras2-tensorflow-graph": {"bert": (honest, xla)},
 }
 
 if __name__ == "__main__":

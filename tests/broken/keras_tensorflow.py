@@ -12,6 +12,7 @@ from tests.broken import on_tensorflow, running
 from tests.broken.keras import (
     EVERYWHERE,
     GENERATING,
+    WATCHED,
     call_in,
     layers,
     load,
@@ -153,7 +154,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "mistral": (*GENERATING, without_xla),
     },
     "keras3-tensorflow-graph": {
-        "bert": (*EVERYWHERE, *BOTH, xla, numpy_function, py_function, auto_clustering),
+        "bert": (*WATCHED, *BOTH, xla, numpy_function, py_function, auto_clustering),
         "mistral": (*GENERATING, xla, functions_run_eagerly),
     },
 }  # fmt: skip
