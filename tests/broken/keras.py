@@ -135,6 +135,6 @@ def weights_through_int8(w: Workload) -> Any:
     return replace_weights(load(w), running.to_int8)
 
 
-WATCHED = (honest, honest_in_two_shapes, memo, constants)
-EVERYWHERE = (*WATCHED, honest_padding, layer_left_out, mixed_policy, cast_product, weights_through_bfloat16, weights_through_int8)
+WATCHED = (honest, honest_in_two_shapes, memo, constants, mixed_policy, cast_product)
+EVERYWHERE = (*WATCHED, honest_padding, layer_left_out, weights_through_bfloat16, weights_through_int8)
 GENERATING = (honest, memo)

@@ -52,9 +52,10 @@ def mixed_policy(w: Workload) -> Any:
     return sut
 
 
+BOTH = (honest, run_eagerly, functions_run_eagerly, mixed_policy)
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras2-tensorflow": {"bert": (honest, memo, without_xla, run_eagerly, functions_run_eagerly, mixed_policy)},
-    "keras2-tensorflow-graph": {"bert": (honest, xla)},
+    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla)},
+    "keras2-tensorflow-graph": {"bert": (*BOTH, xla)},
 }
 
 if __name__ == "__main__":

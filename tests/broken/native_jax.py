@@ -104,6 +104,11 @@ def bfloat16_in_predict(w: Workload) -> Any:
     return running.around(load(w), lambda: jax.default_matmul_precision("bfloat16"))
 
 
+def default_in_predict(w: Workload) -> Any:
+    """predict allows whatever the device has by default."""
+    return running.around(load(w), lambda: jax.default_matmul_precision("default"))
+
+
 def layer_left_out(w: Workload) -> Any:
     """One of the layers is forgotten."""
     config = {**w.config, "model": {**w.config["model"], "num_hidden_layers": 1}}
@@ -125,7 +130,7 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
             not_compiled, honest, honest_in_two_shapes, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8,
+            weights_through_int8, default_in_predict,
         ),
         "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
     }
