@@ -331,6 +331,14 @@ def test_a_trace_of_many_samples_may_be_left_out(run: Path) -> None:
     assert _told(run, "trace")[0] is FAIL
 
 
+def test_a_run_slower_than_calibrated_is_not_accused_of_a_lost_trace(run: Path) -> None:
+    (run / "raw" / "performance" / "mlperf_log_trace.json.gz").unlink()
+    _of_record(run, "digests", trace=None)
+    edit_json(run / "raw" / "performance" / "outcome.json", lambda d: {**d, "plan": {**d["plan"], "trace": False}})
+    detail(run, "performance", generated_samples_per_query=60_000)  # half of those that would be too many
+    assert _told(run, "trace") == (NA, "none was written: it would have been too large")
+
+
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
 def test_the_trace_limit_is_the_harness_own(scenario: str, tmp_path: Path) -> None:
     own = rules.load().project_limits
