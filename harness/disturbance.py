@@ -7,6 +7,8 @@ from typing import Any
 
 # Shares of the test, and processors: from the first on a reader is told, from the second on the figure is not ranked.
 _STALLED, _OTHERS, _STOLEN = (0.02, 0.05), (0.1, 0.5), (0.02, 0.1)
+BY_CLOCK = ("kept answers", "speed", "loadgen")
+"""Causes of an invalid run that a disturbed machine may be the reason of."""
 
 
 def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], list[str]]:

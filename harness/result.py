@@ -95,6 +95,8 @@ def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Sc
     disturbances, notes = disturbance.sentences(values["disturbance"], record["machine"].get("usable_threads") or 1)
     checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], values, checks)
+    if cause in disturbance.BY_CLOCK and disturbances:
+        reason = f"{reason}. It was disturbed, which may be why: {disturbances[0]}"
     judged = isinstance(score, accuracy.Accuracy)
     unranked = [*_unranked(record, values.get("loadgen"), cause, judged), *disturbances]
     return Result(

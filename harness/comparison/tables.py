@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
 from harness.comparison.runs import Run, find, read
@@ -96,9 +97,6 @@ _MEDIANS = (
     *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
 )
 
-
-_BY_CLOCK = ("kept answers", "speed", "loadgen")
-"""Causes of an invalid run that a disturbed machine may be the reason of."""
 
 _Home = tuple[tuple[Any, ...], tuple[tuple[str, str], ...]]
 """(planned duration, machine, source), versions: what the repeats of a cell have in common."""
@@ -188,7 +186,7 @@ class Group:
             reason for run in self.good for reason in run.result.unranked if reason not in run.disturbances[0].split("; ")
         )
         invalid = [run.result.cause for run in self.failed if run.result.status is Status.INVALID]
-        if any(cause not in _BY_CLOCK for cause in invalid) or len(invalid) > len(self.good):
+        if any(cause not in disturbance.BY_CLOCK for cause in invalid) or len(invalid) > len(self.good):
             reasons[self.failure] = None
         return (*reasons, *([self.disturbed] if self.disturbed else []))
 

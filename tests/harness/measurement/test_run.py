@@ -256,6 +256,23 @@ def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     )
 
 
+def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tmp_path, made_environment):
+    directory = Path(run.run(request(tmp_path), Reporter(), 0).directory)
+    path = directory / "raw/performance/outcome.json"
+    outcome = json.loads(path.read_text())
+    outcome["fresh"]["slower"] = 5.56
+    reasons = []
+    for others in (0.0, 1000.0):
+        outcome["disturbance"] |= {"stalled_seconds": 0.0, "other_processors": others, "stolen_processors": None}
+        path.write_text(json.dumps(outcome))
+        found = result.derive(directory)
+        assert (found.status, found.cause) == ("invalid", "kept answers")
+        reasons.append(found.reason)
+    accusation, doubt = reasons
+    assert accusation.endswith("it keeps answers")
+    assert doubt.startswith(f"{accusation}. It was disturbed, which may be why: other programs used")
+
+
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
     first = run.run(request(tmp_path / "a"), Reporter(), 0)
     second = run.run(request(tmp_path / "b", sut="keras3-jax", model="mistral", size="tiny", precision="tf32"), Reporter(), 0)
