@@ -70,7 +70,7 @@ def main(arguments: list[str]) -> int:
     reporter.say(f"looking for the wheels of Python {flags.python} on {' and '.join(platforms)}")
     plan = _plan(flags, suts, platforms, folder)
     left = bundle.missing(folder / wheels.FOLDER, plan.wheels)
-    summary = _summary(flags, plan, left, platforms)
+    summary = _summary(flags, plan, left, weights, platforms)
     if flags.dry_run:
         terminal.document(summary) if flags.json else _show(summary, plan)
         return 0
@@ -221,7 +221,10 @@ def _sources(folder: Path, tests: bool) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def _summary(flags: Any, plan: _Plan, left: list[Wheel], platforms: list[str]) -> dict[str, Any]:
+def _summary(
+    flags: Any, plan: _Plan, left: list[Wheel], weights: Sequence[tuple[models.Model, models.Size]], platforms: list[str]
+) -> dict[str, Any]:
+    checkpoints = {checkpoint.place(model, size, flags.cache): size.weight_bytes(size.precision) for model, size in weights}
     return {
         "python": flags.python,
         "platforms": platforms,
@@ -232,6 +235,7 @@ def _summary(flags: Any, plan: _Plan, left: list[Wheel], platforms: list[str]) -
         "to_fetch": len(left),
         "bytes_to_fetch": sum(w.bytes for w in left),
         "source_bytes": sum(path.stat().st_size for path in plan.sources.values()),
+        "weight_bytes": sum(checkpoints.values()),
     }
 
 
@@ -244,6 +248,7 @@ def _show(summary: Mapping[str, Any], plan: _Plan) -> None:
     terminal.table("Bundle (nothing was written)", ("environment", "wheel", "size"), rows)
     terminal.line(
         f"{summary['wheels']} wheels, {summary['wheel_bytes'] / 1e6:,.1f} MB; source {summary['source_bytes'] / 1e6:.1f} MB; "
+        f"weights {summary['weight_bytes'] / 1e6:,.1f} MB; "
         f"{summary['bytes_to_fetch'] / 1e6:,.1f} MB of the wheels are not there yet"
     )
 
@@ -253,12 +258,13 @@ def _announcement(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
         yield f"{name}: {each['wheels']} wheels, {each['bytes'] / 1e6:,.1f} MB"
     free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
     yield (
-        f"together {summary['wheels']} wheels, {summary['wheel_bytes'] / 1e6:,.1f} MB, and the source, "
-        f"{summary['source_bytes'] / 1e6:.1f} MB; {summary['to_fetch']} wheels are fetched now, "
-        f"{summary['bytes_to_fetch'] / 1e6:,.1f} MB; {free / 1e9:,.0f} GB are free"
+        f"together {summary['wheels']} wheels, {summary['wheel_bytes'] / 1e6:,.1f} MB, the source, "
+        f"{summary['source_bytes'] / 1e6:.1f} MB, and weights, {summary['weight_bytes'] / 1e6:,.1f} MB; "
+        f"{summary['to_fetch']} wheels are fetched now, {summary['bytes_to_fetch'] / 1e6:,.1f} MB; {free / 1e9:,.0f} GB are free"
     )
-    if summary["bytes_to_fetch"] > free:
-        raise EnvironmentFailure(f"{folder}: {summary['bytes_to_fetch'] / 1e9:.1f} GB are wanted and {free / 1e9:.1f} GB are free")
+    wanted = summary["bytes_to_fetch"] + summary["weight_bytes"]
+    if wanted > free:
+        raise EnvironmentFailure(f"{folder}: {wanted / 1e9:.1f} GB are wanted and {free / 1e9:.1f} GB are free")
 
 
 def _begin(folder: Path) -> None:
@@ -280,25 +286,28 @@ def _fetch(left: list[Wheel], folder: Path, reporter: terminal.Terminal) -> None
             bundle.fetch(wheel, folder, lambda count: progress.advance(task, count))
 
 
-def _weights(flags: Any) -> list[tuple[models.Model, str]]:
-    """The models and the size whose weights are wanted. Raises UsageError for a name that there is not."""
+def _weights(flags: Any) -> list[tuple[models.Model, models.Size]]:
+    """The models, once for each task, and the size whose weights are wanted. Raises UsageError for a name that there is not."""
     wanted = [models.load(known_name(name.strip(), model_names(), "--model")) for name in (flags.model.split(",") if flags.model else ())]
-    return [(model, known_name(flags.size, model.sizes, "--size")) for model in wanted]
+    sizes = [known_name(flags.size, model.sizes, "--size") for model in wanted]
+    tasks = [(models.load(model.name, task), size) for model, size in zip(wanted, sizes, strict=True) for task in model.tasks]
+    return [(model, model.sizes[size]) for model, size in tasks]
 
 
-def _data(weights: Sequence[tuple[models.Model, str]], cache: Path, reporter: terminal.Terminal) -> dict[str, Path]:
+def _data(weights: Sequence[tuple[models.Model, models.Size]], cache: Path, reporter: terminal.Terminal) -> dict[str, Path]:
     """Path in the bundle → file, of the checkpoints and references that are wanted. A checkpoint that is not there is written first."""
-    files: dict[str, Path] = {}
-    for model, size in weights:
-        each = [models.load(model.name, task) for task in model.tasks]
-        folders = [checkpoint.ensure(m, m.sizes[size], cache, reporter.say).path for m in each]
-        references = [p.parent for p in cache.glob(f"references/{model.name}-{size}-*/reference.npz")]
+    folders = [checkpoint.ensure(model, size, cache, reporter.say).path for model, size in weights]
+    for model, size in dict.fromkeys((model.name, size.name) for model, size in weights):
+        references = [path.parent for path in cache.glob(f"references/{model}-{size}-*/reference.npz")]
         if not references:
-            reporter.say(f"{model.name} {size}: there is no reference below {cache}: the other machine makes its own")
-        for folder in (*folders, *references):
-            paths = sorted(path for path in folder.rglob("*") if path.is_file())
-            files |= {f".cache/{path.relative_to(folder.parent.parent).as_posix()}": path for path in paths}
-    return files
+            reporter.say(f"{model} {size}: there is no reference below {cache}: the other machine makes its own")
+        folders += references
+    return {
+        f".cache/{path.relative_to(folder.parent.parent).as_posix()}": path
+        for folder in folders
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def _write(folder: Path, plan: _Plan, data: Mapping[str, Path], flags: Any, suts: list[str], platforms: list[str]) -> dict[str, Any]:

@@ -61,20 +61,24 @@ def files(path: Path) -> list[str]:
     return ["config.json", *sorted([*weights, *(file.relative_to(path).as_posix() for file in path.glob("*/config.json"))])]
 
 
+def place(model: Model, size: Size, cache: Path) -> Path:
+    """The folder of the checkpoint, which `ensure` makes where it is not there."""
+    key = hashlib.sha256(json.dumps(_recipe(model, size), sort_keys=True).encode()).hexdigest()[:12]
+    return cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
+
+
 def ensure(model: Model, size: Size, cache: Path, say: Callable[[str], None] = lambda text: None) -> Checkpoint:
     """Reuse or make the checkpoint; a half-made folder is made again, and of two processes one waits for the other.
 
     Raises EnvironmentFailure where the disk is too small.
     """
-    recipe = _recipe(model, size)
-    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
-    path = cache / "checkpoints" / f"{model.name}-{size.name}-{key}"
+    path = place(model, size, cache)
     path.parent.mkdir(parents=True, exist_ok=True)
     with held(path.with_name(path.name + ".lock"), lambda: say(f"waiting for another process that writes {path.name}")):
         if found := _finished(path):
             return found
         say(f"writing the checkpoint {path.name}, {size.weight_bytes(size.precision) / 1e6:,.0f} MB")
-        return _make(path, model, size, recipe)
+        return _make(path, model, size, _recipe(model, size))
 
 
 def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:

@@ -43,10 +43,22 @@ def test_a_folder_of_the_users_own_is_left_alone(tmp_path):
 
 
 def test_the_weights_of_a_model_of_several_parts_come_with_their_folders(tmp_path):
-    files = bundle._data([(models.load("stable-diffusion"), "tiny")], tmp_path, Terminal(quiet=True))
+    model = models.load("stable-diffusion")
+    files = bundle._data([(model, model.sizes["tiny"])], tmp_path, Terminal(quiet=True))
     names = {name.split("/", 3)[-1]: path for name, path in files.items()}
     assert {"config.json", "digest.json", "unet/config.json", "text_encoder/config.json", "vae/config.json"} <= names.keys()
     assert all(path.is_file() and path == tmp_path / name.removeprefix(".cache/") for name, path in files.items())
+
+
+def test_the_size_of_the_weights_is_told_before_they_are_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(bundle.bundle, "resolve", lambda *asked: [])
+    flags = [str(tmp_path / "new"), "--sut", "mock", "--model", "bert,gemma", "--cache", str(tmp_path / "cache"), "--dry-run", "--json"]
+    assert bundle.main(flags) == 0
+    told = json.loads(capsys.readouterr().out)["weight_bytes"]
+    assert list(tmp_path.iterdir()) == []
+    weights = bundle._weights(argparse.Namespace(model="bert,gemma", size="tiny"))
+    written = bundle._data(weights, tmp_path / "cache", Terminal(quiet=True))
+    assert told == pytest.approx(sum(path.stat().st_size for path in written.values() if path.suffix == ".safetensors"), rel=0.01)
 
 
 def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path):
