@@ -65,7 +65,7 @@ _TURNS = (  # flags of a cell, what it is called, least ratio to the bare loop
 class Nothing:
     """Answers of the right shape, made beforehand: what is left of a query's time is LoadGen's and ours."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, batch_size: int):
         self.answers = {"logits": np.ones((batch_size, 2), np.float32)}
@@ -73,7 +73,7 @@ class Nothing:
     def prepare(self, inputs: Batch) -> Batch:
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Batch:
+    def predict(self, batch: Batch) -> Batch:
         return self.answers
 
     def to_host(self, outputs: Batch) -> Batch:
@@ -86,11 +86,11 @@ class Timed:
 
     def __init__(self, sut: Any):
         self.sut, self.ns = sut, 0
-        self.in_flight, self.streams_tokens = sut.in_flight, sut.streams_tokens
+        self.in_flight = sut.in_flight
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         start = time.perf_counter_ns()
-        outputs = self.sut.predict(batch, on_first_token)
+        outputs = self.sut.predict(batch)
         self.ns += time.perf_counter_ns() - start
         return outputs
 

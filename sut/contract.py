@@ -76,13 +76,11 @@ class Inference(Protocol):
 
     in_flight: int
     """Batches Offline keeps submitted: 1 if `predict` blocks, 2 if it dispatches and returns."""
-    streams_tokens: bool
-    """Whether `predict` calls `on_first_token`; False: no token latencies are reported."""
 
     def prepare(self, inputs: Batch) -> Batch:
         """Rename, transpose, cast: called when LoadGen loads samples, before the clock (MLPerf's closed list, nothing more)."""
 
-    def predict(self, batch: Batch, on_first_token: Callable[[np.ndarray], None] | None = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         """Answer one prepared batch; may return before the device is done."""
 
     def to_host(self, outputs: Any) -> Batch:

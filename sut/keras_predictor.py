@@ -11,7 +11,7 @@ from sut.contract import Batch, Evidence, Workload
 class KerasPredictor:
     """A Keras model, compiled to predict. Its attributes and methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False  # predict_on_batch copies to the host
+    in_flight = 1  # predict_on_batch copies to the host
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class KerasPredictor:
         self.model, self.workload, self.runtime, self.versions = model, workload, runtime, versions
         self.prepare, self.to_host = prepare, to_host
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         """→ what the model answers, already on the host."""
         return self.model.predict_on_batch(batch)
 

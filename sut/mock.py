@@ -22,7 +22,7 @@ _SPIN_NS = 200_000  # time.sleep wakes up to this much late
 class Mock:
     """A SUT of scripted latencies. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 2, False
+    in_flight = 2
 
     def __init__(self, workload: Workload):
         self.config, self.options, self.calls = workload.config, workload.options, 0
@@ -32,7 +32,7 @@ class Mock:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
+    def predict(self, batch: Batch) -> tuple[Batch, int]:
         """→ the answers, and when they will be ready."""
         fail_as_told(self.options, self.calls)
         rise = self.options.get("jitter-ms", 0.0) * (self.calls % 10) / 10

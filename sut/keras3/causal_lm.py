@@ -40,7 +40,7 @@ class _Greedy(keras_hub.samplers.GreedySampler):
 class KerasCausalLM:
     """A KerasHub language model. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False  # generate copies to the host, once, at its end
+    in_flight = 1  # generate copies to the host, once, at its end
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload, self.config = model, workload, workload.config
@@ -51,7 +51,7 @@ class KerasCausalLM:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, Batch]:
+    def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
         """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends.
 
         KerasHub's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.

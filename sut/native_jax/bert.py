@@ -59,8 +59,6 @@ def logits(config: Config, weights: Weights, ids: jax.Array, mask: jax.Array) ->
 class JaxClassifier:
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
-    streams_tokens = False
-
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
         self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
         config = workload.config["model"]
@@ -74,7 +72,7 @@ class JaxClassifier:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> jax.Array:
+    def predict(self, batch: Batch) -> jax.Array:
         """→ logits [batch, classes], on their way to the host."""
         outputs = self.program(self.weights, batch["input_ids"], batch["attention_mask"])
         outputs.copy_to_host_async()

@@ -136,8 +136,6 @@ def greedy(config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, n
 class JaxCausalLM:
     """A language model of Llama's layout. Its methods are those of `sut.contract.Inference`."""
 
-    streams_tokens = False
-
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
         self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
@@ -157,7 +155,7 @@ class JaxCausalLM:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[jax.Array, np.ndarray]:
+    def predict(self, batch: Batch) -> tuple[jax.Array, np.ndarray]:
         """→ (new tokens [batch, new] on their way to the host, how many each row asks for).
 
         Prompts are padded on the left, so that all rows go on at the same column.

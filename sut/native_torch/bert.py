@@ -15,8 +15,6 @@ from sut.native_torch import execution
 class TorchClassifier:
     """A Transformers classifier. Its methods are those of `sut.contract.Inference`."""
 
-    streams_tokens = False
-
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
         self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
@@ -25,7 +23,7 @@ class TorchClassifier:
         """int64, which torch's embedding and mask kernels take without another copy."""
         return {k: inputs[k].astype(np.int64) for k in ("input_ids", "attention_mask")}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
+    def predict(self, batch: Batch) -> execution.OnItsWay:
         """→ logits [batch, classes], float32, on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():

@@ -16,7 +16,7 @@ from sut.native_torch import compiled, execution
 class TorchCausalLM:
     """A Transformers language model. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False  # generate looks at every token on the host
+    in_flight = 1  # generate looks at every token on the host
 
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
@@ -30,7 +30,7 @@ class TorchCausalLM:
         """The ids as int64, which torch's embedding takes without another copy."""
         return {**inputs, "input_ids": inputs["input_ids"].astype(np.int64)}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[torch.Tensor, np.ndarray]:
+    def predict(self, batch: Batch) -> tuple[torch.Tensor, np.ndarray]:
         """→ (new tokens [batch, new], how many each row asks for).
 
         Prompts are padded on the left, so that all rows go on at the same column.

@@ -15,8 +15,6 @@ from sut.native_torch import execution
 class TorchHiddenStates:
     """A Transformers model without a head. Its methods are those of `sut.contract.Inference`."""
 
-    streams_tokens = False
-
     def __init__(self, model: Any, workload: Workload):
         self.model, self.workload = model, workload
         self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
@@ -25,7 +23,7 @@ class TorchHiddenStates:
         """int64, which torch's embedding takes without another copy."""
         return {name: values.astype(np.int64) for name, values in inputs.items()}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> execution.OnItsWay:
+    def predict(self, batch: Batch) -> execution.OnItsWay:
         """→ the last hidden states, float32 [batch, length, channels], on their way to the host."""
         with torch.no_grad():
             tensors = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}

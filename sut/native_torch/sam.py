@@ -52,8 +52,6 @@ class Segmenter(torch.nn.Module):
 class TorchSam:
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
 
-    streams_tokens = False
-
     def __init__(self, model: Segmenter, workload: Workload):
         self.model, self.workload = model, workload
         self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
@@ -63,7 +61,7 @@ class TorchSam:
         prepared = {"images": inputs["image"].transpose(0, 3, 1, 2), "points": inputs["points"], "labels": inputs["labels"]}
         return {**prepared, "boxes": inputs["boxes"].reshape(-1, 1, 4)} if "boxes" in inputs else prepared
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
+    def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """→ (mask logits, scores), see `Segmenter.forward`, float32, on their way to the host."""
         arrays = {k: execution.to_device(v, self.workload.device) for k, v in batch.items()}
         with torch.no_grad():

@@ -19,7 +19,7 @@ _QUARTERS = (1, 2, 3, 4)
 class TorchStableDiffusion:
     """A `StableDiffusionPipeline`. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False  # the scheduler looks at every timestep on the host
+    in_flight = 1  # the scheduler looks at every timestep on the host
 
     def __init__(self, pipeline: Any, workload: Workload):
         self.pipeline, self.workload, self.config = pipeline, workload, workload.config["model"]
@@ -34,7 +34,7 @@ class TorchStableDiffusion:
         ids = {name: inputs[name].astype(np.int64) for name in ("input_ids", "negative_ids")}
         return {**ids, "noise": inputs["noise"].transpose(0, 3, 1, 2)}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[execution.OnItsWay, execution.OnItsWay]:
+    def predict(self, batch: Batch) -> tuple[execution.OnItsWay, execution.OnItsWay]:
         """→ (images uint8 [batch, side, side, 3], latents float32 [batch, 4, side / 8, side / 8, 4]), on their way to the host."""
         arrays = {name: execution.to_device(values, self.workload.device) for name, values in batch.items()}
         after: dict[int, torch.Tensor] = {}

@@ -16,7 +16,7 @@ from sut.reference import library
 class Reference:
     """Transformers' language model and its `generate`."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, workload: Workload):
         self.model, self.device = library.load_model(workload), workload.device
@@ -28,7 +28,7 @@ class Reference:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """→ (new tokens [batch, new], how many each row asks for). Prompts are padded on the left, as `generate` wants them."""
         lengths, width = batch["prompt_length"], int(batch["prompt_length"].max())
         ids = np.zeros((len(lengths), width), np.int64)

@@ -14,7 +14,7 @@ from sut.contract import Batch, Evidence, Workload
 class Predictor:
     """The library's model of a checkpoint. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, workload: Workload, answers: Callable[[Any, dict[str, torch.Tensor]], Batch]):
         """`answers`: (the model, the inputs as int64) → the answers."""
@@ -24,7 +24,7 @@ class Predictor:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Batch:
+    def predict(self, batch: Batch) -> Batch:
         """→ the answers."""
         with torch.no_grad():
             return self.answers(self.model, {name: torch.from_numpy(values).long().to(self.device) for name, values in batch.items()})

@@ -26,7 +26,7 @@ from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncode
 class Reference:
     """Meta's `Sam` and its own forward, image by image."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, workload: Workload):
         library.products_in_float32()
@@ -39,7 +39,7 @@ class Reference:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> list[Any]:
+    def predict(self, batch: Batch) -> list[Any]:
         """→ what `Sam.forward` answers to each image."""
         arrays = {name: torch.from_numpy(values).to(self.device) for name, values in batch.items()}
         answers = []

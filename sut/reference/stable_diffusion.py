@@ -18,7 +18,7 @@ from sut.reference import library
 class Reference:
     """diffusers' own pipeline, in float32."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, workload: Workload):
         library.products_in_float32()
@@ -47,7 +47,7 @@ class Reference:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """→ images [batch, side, side, 3] from 0 to 1, latents after each step [steps, batch, 4, side / 8, side / 8]."""
         after_each_step = []
 

@@ -34,7 +34,7 @@ class Late(mock.Mock):
         super().__init__(workload)
         self.batches, self.last = 0, None
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         answers, ready_ns = super().predict(batch)
         self.batches += 1
         if self.batches > LATE:
@@ -114,7 +114,7 @@ class HalfPrecision(Late):
 class InPlace(mock.Mock):
     """Masks its inputs in place, in the array that is measured."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         outputs = super().predict(batch)
         batch["input_ids"][:, -1] = 0
         return outputs
@@ -123,7 +123,7 @@ class InPlace(mock.Mock):
 class InPlaceByAddress(mock.Mock):
     """Masks its inputs in place by their address, as a framework's kernel does, which asks no flag of numpy's."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         outputs = super().predict(batch)
         import ctypes
 
@@ -134,7 +134,7 @@ class InPlaceByAddress(mock.Mock):
 class CountsDown(mock.Mock):
     """Takes the tokens that it has made off the number that was asked for, in the array that is measured."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         outputs = super().predict(batch)
         batch["max_new_tokens"][:] = np.maximum(1, batch["max_new_tokens"] - 1)
         return outputs
@@ -174,7 +174,7 @@ class Working(mock.Mock):
     def work(self) -> None:
         time.sleep(WORK_MS / 1e3)
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         self.work()
         return super().predict(batch)
 
@@ -186,7 +186,7 @@ class Remembers(Working):
         super().__init__(workload)
         self.kept: dict[bytes, Batch] = {}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         keys = [row.tobytes() for row in batch["input_ids"]]
         if any(key not in self.kept for key in keys):
             self.work()
@@ -204,7 +204,7 @@ class RemembersOnDisk(Remembers):
         self.path = Path(tempfile.gettempdir()) / f"answers-{hashlib.sha256(repr(workload).encode()).hexdigest()[:12]}"
         self.kept = pickle.loads(self.path.read_bytes()) if self.path.exists() else {}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         before = len(self.kept)
         outputs = super().predict(batch)
         if len(self.kept) > before:
@@ -219,7 +219,7 @@ class RemembersBatches(Working):
         super().__init__(workload)
         self.kept: dict[bytes, Batch] = {}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         key = batch["input_ids"].tobytes()
         if key not in self.kept:
             self.work()
@@ -234,7 +234,7 @@ class RemembersTheFirstTokens(Working):
         super().__init__(workload)
         self.kept: dict[int, Any] = {}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         key = int(batch["input_ids"][0, 0]) % 8
         if key not in self.kept:
             self.kept[key] = self._answer(batch)
@@ -290,14 +290,14 @@ class OtherPrecision(mock.Mock):
 class SwappedRows(mock.Mock):
     """Reverses the samples of a batch."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         return super().predict({k: v[::-1] for k, v in batch.items()})
 
 
 class OneBatchBehind(mock.Mock):
     """Gives each batch the answers of the one before it."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         answers, ready_ns = super().predict(batch)
         earlier, self.earlier = getattr(self, "earlier", answers), answers
         return earlier, ready_ns
@@ -306,7 +306,7 @@ class OneBatchBehind(mock.Mock):
 class OneBuffer(mock.Mock):
     """Answers into one buffer, which the next batch overwrites before anybody has read it."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         answers, ready_ns = super().predict(batch)
         self.buffer = getattr(self, "buffer", {k: v.copy() for k, v in answers.items()})
         for k, v in answers.items():
@@ -331,7 +331,7 @@ class Copies(mock.Mock):
 class Recomputes(Working):
     """Computes each answer twice and keeps nothing."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         self._answer(batch)
         return super().predict(batch)
 
@@ -339,7 +339,7 @@ class Recomputes(Working):
 class Rounds(mock.Mock):
     """Sums in another order in each batch."""
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         answers, ready_ns = super().predict(batch)
         noise = np.float32(1e-7 * (-1) ** self.calls)
         return {k: v + noise if v.dtype == np.float32 else v for k, v in answers.items()}, ready_ns

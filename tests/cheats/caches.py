@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from sut import mock
 from sut.contract import Batch, Workload
@@ -14,7 +13,7 @@ class Cheat(mock.Mock):
         super().__init__(workload)
         self.kept: dict[bytes, Batch] = {}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
+    def predict(self, batch: Batch) -> tuple[Batch, int]:
         key = batch["input_ids"].tobytes()
         if key in self.kept:
             return self.kept[key], time.perf_counter_ns() + int(self.options["latency-ms"] * 1e5)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tests import cheats
 
 
 class Cheat(mock.Mock):
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Batch, int]:
+    def predict(self, batch: Batch) -> tuple[Batch, int]:
         answers, ready_ns = super().predict(batch)
         if cheats.phase() == "accuracy":
             return answers, ready_ns

@@ -17,7 +17,7 @@ from sut.keras2.hugging_face import library
 class TensorFlowCausalLM:
     """A language model. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, workload: Workload):
         self.model, self.workload = library.load_model(workload), workload
@@ -33,7 +33,7 @@ class TensorFlowCausalLM:
         """The inputs as they are."""
         return inputs
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> tuple[Any, np.ndarray]:
+    def predict(self, batch: Batch) -> tuple[Any, np.ndarray]:
         """→ (new tokens [batch, new], how many each row asks for).
 
         Prompts are padded on the left, so that all rows go on at the same column.

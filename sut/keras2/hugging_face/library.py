@@ -53,7 +53,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any])
 class Predictor:
     """A model that answers by one forward pass. Its methods are those of `sut.contract.Inference`."""
 
-    in_flight, streams_tokens = 1, False
+    in_flight = 1
 
     def __init__(self, model: Any, workload: Workload, answer: Callable[[Any], Batch]):
         """A model that is loaded.
@@ -72,7 +72,7 @@ class Predictor:
         """The inputs as they are, in Transformers' names."""
         return {name: inputs[name] for name in _INPUTS if name in inputs}
 
-    def predict(self, batch: Batch, on_first_token: Any = None) -> Any:
+    def predict(self, batch: Batch) -> Any:
         """→ what Transformers answers, by name."""
         return self.function(dict(batch))
 
