@@ -324,8 +324,13 @@ def _median(values: Iterable[float | None]) -> float | None:
     return median(present) if present else None
 
 
+def place_of(sut: str) -> int:
+    """The place of a SUT in the registry, in whose order SUTs are shown; one that is not in it comes last."""
+    return [*SUTS, sut].index(sut)
+
+
 def _place(group: Group) -> tuple[Any, ...]:
-    c, suts = group.cell, list(SUTS)
+    c = group.cell
     return (
         c.model,
         c.size,
@@ -333,7 +338,8 @@ def _place(group: Group) -> tuple[Any, ...]:
         c.scenario,
         c.precision,
         c.batch_size,
-        suts.index(c.sut) if c.sut in suts else len(suts),
+        c.seq_len or 0,
+        place_of(c.sut),
         c.digest,
         group.last.order,
     )

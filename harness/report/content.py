@@ -12,7 +12,7 @@ from statistics import median
 from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.runs import find
-from harness.comparison.tables import Group
+from harness.comparison.tables import Group, place_of
 from harness.report import hf_2019
 from harness.report.contest import Contest, listed
 from sut.registry import FIT, SUTS, framework_of
@@ -79,7 +79,7 @@ class Content:
 
     @cached_property
     def contests(self) -> list[Contest]:
-        """The contests, in the order of model, task, scenario and batch."""
+        """The contests, in the order of model, task, scenario, batch and length."""
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
             near = group if group.good or group.last.machine else _started(group, self.groups)
@@ -94,9 +94,7 @@ class Content:
     @cached_property
     def suts(self) -> list[str]:
         """Every SUT there is a row of, in the order of the registry."""
-        order = list(SUTS)
-        names = dict.fromkeys(g.sut for g in sorted(self.groups, key=lambda g: order.index(g.cell.sut) if g.cell.sut in order else 99))
-        return list(names)
+        return [*dict.fromkeys(g.sut for g in sorted(self.groups, key=lambda g: place_of(g.cell.sut)))]
 
     @cached_property
     def obstacles(self) -> list[str]:

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from harness.comparison import statistics
-from harness.comparison.tables import Group
+from harness.comparison.tables import Group, place_of
 from harness.inputs import models
 
 _GROUP = "hf-2019"
@@ -128,7 +128,15 @@ class Again:
         names = ", ".join(dict.fromkeys(model for model, _, _ in self.common))
         means = ", ".join(f"{sut} {ms:.4g} ms" for sut, ms in self.averages.items())
         over = statistics.plural(len(self.common), "cell")
-        return [f"{title}: mean of the {over} that all SUTs have ({names}): {means} a batch", *self._beside_2019()]
+        return [f"{title}: mean of the {over} that all SUTs have ({names}): {means} a batch", *self._longest(), *self._beside_2019()]
+
+    def _longest(self) -> Iterator[str]:
+        """How few cells the means are mostly of, where that is fewer than a tenth of them."""
+        sut = next(iter(self.averages))
+        spent = sorted((_median(times[sut]) for times in self.common.values()), reverse=True)
+        half = next(n for n in range(1, len(spent) + 1) if 2 * sum(spent[:n]) >= sum(spent))
+        if 10 * half < len(spent):
+            yield f"few long cells make most of these means: half of {sut}'s comes from {statistics.plural(half, 'cell')} of {len(spent)}"
 
     def _beside_2019(self) -> Iterator[str]:
         eager, other = "native-torch-eager", "hf-tensorflow"
@@ -137,10 +145,12 @@ class Again:
             return
         then = self.published[other].seconds / self.published[eager].seconds
         now = _mean(times[other] for times in both) / _mean(times[eager] for times in both)
+        each = statistics.geometric_mean([_median(times[other]) / _median(times[eager]) for times in both])
         told = " and ".join(f"{p.framework} {p.seconds:g} s" for p in (self.published[eager], self.published[other]))
         yield (
             f"in 2019 the averages were {told}, so TensorFlow took {then:.2f} × the time of PyTorch; here it takes {now:.2f} × over the "
-            f"{statistics.plural(len(both), 'cell')} that both have (no interval: a mean over cells)"
+            f"{statistics.plural(len(both), 'cell')} that both have, and {each:.2f} × where each cell counts alike (geometric mean; no "
+            "intervals: these are means over cells)"
         )
         if (self.size, self.precision) != ("full", "float32"):
             yield f"nothing may be concluded of 2019 from {self.where}: its models were those of size full, in float32"
@@ -167,9 +177,9 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
             continue
         variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
         place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
-        times = {g.sut: _times(g) for g in groups}
+        times = {g.sut: _times(g) for g in sorted(groups, key=lambda g: place_of(g.cell.sut))}
         places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = {sut: of_one for sut, of_one in times.items() if of_one}
-    made = {place: cells for place, cells in places.items() if {model for model, _, _ in cells} & group}
+    made = {place: dict(sorted(cells.items())) for place, cells in places.items() if {model for model, _, _ in cells} & group}
     return [_again(place, _apart(place, [*made]), cells) for place, cells in made.items()]
 
 
@@ -210,7 +220,11 @@ def _again(place: Sequence[str], apart: str, cells: Cells) -> Again:
 
 def _mean(cells: Iterable[Times]) -> float:
     """The mean over cells, each of which counts with the median of its repeats."""
-    return plain.fmean(plain.median(repeats.values()) for repeats in cells)
+    return plain.fmean(map(_median, cells))
+
+
+def _median(repeats: Times) -> float:
+    return plain.median(repeats.values())
 
 
 def _ratio(pairs: Sequence[tuple[Times, Times]]) -> statistics.Ratio:

@@ -45,7 +45,7 @@ def test_a_sut_that_measured_bert_alone_takes_nothing_from_the_averages(measured
     put(measured, "keras3-jax", "distilgpt2", 1, 8, 10)
     (again,) = content.gather(measured, "runs").benchmark_of_2019
     assert again.common.keys() == {("distilgpt2", 1, 8)}
-    assert "here it takes 2.00 × over the 2 cells that both have (no interval: a mean over cells)" in again.words[1]
+    assert "here it takes 2.00 × over the 2 cells that both have" in again.words[1]
 
 
 def test_prompts_of_a_user_are_not_the_benchmark(measured):
@@ -87,18 +87,41 @@ def test_repeats_of_a_sweep_give_these_ratios_an_interval(tmp_path, lost):
     ratio = repeated(tmp_path, "hf-2019-1", lost)
     assert ratio.value == pytest.approx(2) and ratio.low == pytest.approx(2) and ratio.repeats == (4 - (lost is not None),) * 2
     html = page.render(content.gather(tmp_path, "runs"), datetime(2026, 8, 20, tzinfo=UTC))
-    assert '2 × <span class="soft">(2.00–2.00)</span>' in html
+    assert '2 × <br><span class="soft">(2.00–2.00), 2</span>' in html
 
 
 def test_the_published_averages_stand_beside_ours_with_what_may_be_concluded(measured):
     report = content.gather(measured, "runs")
     then = "in 2019 the averages were PyTorch 1.3 0.748 s and TensorFlow 2.0 0.823 s, so TensorFlow took 1.10 × the time of PyTorch"
-    assert f"{then}; here it takes 2.00 × over the 2 cells that both have (no interval: a mean over cells)" in report.sentences
+    assert f"{then}; here it takes 2.00 × over the 2 cells that both have, and 2.00 × where each cell counts alike" in str(report.sentences)
     assert any(sentence.startswith("what may be concluded: ") for sentence in report.sentences)
     assert then in exports.markdown(report)
     html = page.render(report, datetime(2026, 8, 20, tzinfo=UTC))
     assert "Hugging Face&#39;s benchmark of 2019, size full" in html or "Hugging Face's benchmark of 2019, size full" in html
     assert "PyTorch 1.3: 748.0 ms" in html and "Speed of distilled models" in html
+
+
+def test_a_mean_that_is_mostly_of_one_cell_says_so_and_has_a_mean_of_ratios_beside_it(tmp_path):
+    for tokens in (8, 64, 128, 256):
+        for batch in (1, 2, 4):
+            long = (batch, tokens) == (4, 256)
+            put(tmp_path, EAGER, "gpt2", batch, tokens, 1000 if long else 10)
+            put(tmp_path, TENSORFLOW, "gpt2", batch, tokens, 500 if long else 20)
+    (again,) = content.gather(tmp_path, "runs").benchmark_of_2019
+    assert f"few long cells make most of these means: half of {EAGER}'s comes from 1 cell of 12" in again.words
+    assert "0.65 × over the 12 cells that both have, and 1.78 × where each cell counts alike" in str(again.words)
+
+
+def test_rows_stand_in_the_order_of_batch_and_tokens_and_suts_in_that_of_the_registry(tmp_path):
+    for batch in (8, 1):
+        for tokens in (128, 8, 64):
+            for sut, ms in ((TENSORFLOW, 10), (SCRIPT, 30), (EAGER, 20)):
+                put(tmp_path, sut, "gpt2", batch, tokens, ms)
+    report = content.gather(tmp_path, "runs")
+    assert [(c.cell.batch_size, c.cell.seq_len) for c in (of_one.groups[0] for of_one in report.contests)] == [
+        (batch, tokens) for batch in (1, 8) for tokens in (8, 64, 128)
+    ]
+    assert [*report.benchmark_of_2019[0].averages] == [EAGER, SCRIPT, TENSORFLOW]
 
 
 def test_a_tiny_model_says_nothing_of_2019(tmp_path):
