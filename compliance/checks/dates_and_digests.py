@@ -146,7 +146,7 @@ def _trace(subject: Subject) -> Check:
     if not trace_plan and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
         if fault := _small_trace(subject):
             return judge("trace", [fault], "", **where)
-        return not_applicable("trace", "none was written: it would have been too large", **where)
+        return not_applicable("trace", "none was written: it was foreseen to be too large", **where)
     if subject.trace is None:
         return judge("trace", [subject.faults.get(subject.trace_file, f"{subject.trace_file} is missing or empty")], "", **where)
     text = f"its content has sha256 {subject.trace.sha256}; record.json says {shorten(recorded_digest)}"

@@ -188,7 +188,7 @@ class ProjectLimits:
         input_data_types: what measurements.json must say of the inputs where the record does not tell their dtypes.
         trace_sample_bytes: scenario → the bytes of a sample in the trace.
         trace_bytes: mode → the size above which no trace is written.
-        trace_slack: the factor by which a trace may be larger than foreseen.
+        trace_slack: the factor by which a trace may have been foreseen larger than it would have become.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
         fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
         faster_than_products: how many times the rate of a large matrix product a model may reach.
