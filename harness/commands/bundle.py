@@ -225,6 +225,8 @@ def _summary(
     flags: Any, plan: _Plan, left: list[Wheel], weights: Sequence[tuple[models.Model, models.Size]], platforms: list[str]
 ) -> dict[str, Any]:
     checkpoints = {checkpoint.place(model, size, flags.cache): size.weight_bytes(size.precision) for model, size in weights}
+    copied = [path for path in checkpoints if not (flags.folder / ".cache" / path.relative_to(flags.cache)).exists()]
+    drawn = [path for path in checkpoints if not path.exists()] if _disk(flags.cache) == _disk(flags.folder) else []
     return {
         "python": flags.python,
         "platforms": platforms,
@@ -236,6 +238,7 @@ def _summary(
         "bytes_to_fetch": sum(w.bytes for w in left),
         "source_bytes": sum(path.stat().st_size for path in plan.sources.values()),
         "weight_bytes": sum(checkpoints.values()),
+        "weight_bytes_to_write": sum(checkpoints[path] for path in (*drawn, *copied)),
     }
 
 
@@ -256,15 +259,24 @@ def _show(summary: Mapping[str, Any], plan: _Plan) -> None:
 def _announcement(summary: Mapping[str, Any], folder: Path) -> Iterator[str]:
     for name, each in summary["environments"].items():
         yield f"{name}: {each['wheels']} wheels, {each['bytes'] / 1e6:,.1f} MB"
-    free = shutil.disk_usage(next(p for p in (folder, *folder.parents) if p.exists())).free
+    free = shutil.disk_usage(_existing(folder)).free
     yield (
         f"together {summary['wheels']} wheels, {summary['wheel_bytes'] / 1e6:,.1f} MB, the source, "
         f"{summary['source_bytes'] / 1e6:.1f} MB, and weights, {summary['weight_bytes'] / 1e6:,.1f} MB; "
         f"{summary['to_fetch']} wheels are fetched now, {summary['bytes_to_fetch'] / 1e6:,.1f} MB; {free / 1e9:,.0f} GB are free"
     )
-    wanted = summary["bytes_to_fetch"] + summary["weight_bytes"]
+    wanted = summary["bytes_to_fetch"] + summary["weight_bytes_to_write"]
     if wanted > free:
         raise EnvironmentFailure(f"{folder}: {wanted / 1e9:.1f} GB are wanted and {free / 1e9:.1f} GB are free")
+
+
+def _existing(path: Path) -> Path:
+    return next(p for p in (path, *path.absolute().parents) if p.exists())
+
+
+def _disk(path: Path) -> int:
+    """The file system that the path is on, or will be."""
+    return _existing(path).stat().st_dev
 
 
 def _begin(folder: Path) -> None:

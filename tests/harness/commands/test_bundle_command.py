@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import shutil
 
 import pytest
 
 from harness.commands import bundle
-from harness.errors import UsageError
+from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import wheels
 from harness.inputs import models
 from harness.terminal import Terminal
@@ -53,12 +54,39 @@ def test_the_weights_of_a_model_of_several_parts_come_with_their_folders(tmp_pat
 def test_the_size_of_the_weights_is_told_before_they_are_written(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(bundle.bundle, "resolve", lambda *asked: [])
     flags = [str(tmp_path / "new"), "--sut", "mock", "--model", "bert,gemma", "--cache", str(tmp_path / "cache"), "--dry-run", "--json"]
-    assert bundle.main(flags) == 0
-    told = json.loads(capsys.readouterr().out)["weight_bytes"]
+
+    def told():
+        assert bundle.main(flags) == 0
+        summary = json.loads(capsys.readouterr().out)
+        return summary["weight_bytes"], summary["weight_bytes_to_write"]
+
+    size, to_write = told()
+    assert to_write == 2 * size, "they are drawn, and copied to the same disk"
     assert list(tmp_path.iterdir()) == []
     weights = bundle._weights(argparse.Namespace(model="bert,gemma", size="tiny"))
     written = bundle._data(weights, tmp_path / "cache", Terminal(quiet=True))
-    assert told == pytest.approx(sum(path.stat().st_size for path in written.values() if path.suffix == ".safetensors"), rel=0.01)
+    assert size == pytest.approx(sum(path.stat().st_size for path in written.values() if path.suffix == ".safetensors"), rel=0.01)
+    assert told() == (size, size)
+    bundle._begin(tmp_path / "new")
+    shutil.copytree(tmp_path / "cache", tmp_path / "new" / ".cache")
+    assert told() == (size, 0)
+
+
+def test_a_disk_that_is_too_small_for_the_weights_is_told_before_anything_is_written(tmp_path, monkeypatch):
+    folder = tmp_path / "new"
+    summary = {
+        "environments": {},
+        "wheels": 1,
+        "wheel_bytes": 1,
+        "source_bytes": 1,
+        "weight_bytes": 6e9,
+        "to_fetch": 1,
+        "bytes_to_fetch": 1e9,
+    }
+    monkeypatch.setattr(bundle.shutil, "disk_usage", lambda path: argparse.Namespace(free=10e9))
+    assert "weights, 6,000.0 MB" in [*bundle._announcement({**summary, "weight_bytes_to_write": 6e9}, folder)][0]
+    with pytest.raises(EnvironmentFailure, match="new: 13.0 GB are wanted and 10.0 GB are free"):
+        list(bundle._announcement({**summary, "weight_bytes_to_write": 12e9}, folder))
 
 
 def test_what_an_earlier_bundle_left_is_removed_and_the_users_runs_stay(tmp_path):
