@@ -96,7 +96,7 @@ def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Sc
     checks = audit.checks_for(record["mode"])
     cause, reason = _verdict(record["mode"], values, checks)
     if cause in disturbance.BY_CLOCK and disturbances:
-        reason = f"{reason}. It was disturbed, which may be why: {disturbances[0]}"
+        reason = f"{reason}. The test was disturbed, which may be why: {disturbances[0]}"
     judged = isinstance(score, accuracy.Accuracy)
     unranked = [*_unranked(record, values.get("loadgen"), cause, judged), *disturbances]
     return Result(

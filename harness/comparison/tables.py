@@ -212,7 +212,7 @@ def groups(roots: Iterable[Path]) -> list[Group]:
 
 
 def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
-    """The repeats of every cell, sorted by model, task, scenario, batch and SUT. Files beside the results are read too.
+    """The repeats of every cell, sorted by model, task, scenario, precision, batch, length and SUT. Files beside the results are read too.
 
     Args:
         twins: False: without those a sweep measured of a cell once more; True: of these alone.

@@ -10,6 +10,7 @@ import statistics as plain
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import accumulate
 from typing import Any
 
 from harness.comparison import statistics
@@ -128,15 +129,14 @@ class Again:
         names = ", ".join(dict.fromkeys(model for model, _, _ in self.common))
         means = ", ".join(f"{sut} {ms:.4g} ms" for sut, ms in self.averages.items())
         over = statistics.plural(len(self.common), "cell")
-        return [f"{title}: mean of the {over} that all SUTs have ({names}): {means} a batch", *self._longest(), *self._beside_2019()]
+        return [f"{title}: mean of the {over} that all SUTs have ({names}): {means} a batch", *self._few(), *self._beside_2019()]
 
-    def _longest(self) -> Iterator[str]:
-        """How few cells the means are mostly of, where that is fewer than a tenth of them."""
-        sut = next(iter(self.averages))
-        spent = sorted((_median(times[sut]) for times in self.common.values()), reverse=True)
-        half = next(n for n in range(1, len(spent) + 1) if 2 * sum(spent[:n]) >= sum(spent))
-        if 10 * half < len(spent):
-            yield f"few long cells make most of these means: half of {sut}'s comes from {statistics.plural(half, 'cell')} of {len(spent)}"
+    def _few(self) -> Iterator[str]:
+        """Which means are to their half those of few cells, that is of a tenth of them or fewer."""
+        halves = {sut: _half([_median(times[sut]) for times in self.common.values()]) for sut in self.averages}
+        few = [f"{n} of {sut}'s" for sut, n in halves.items() if 10 * n <= len(self.common)]
+        if few:
+            yield f"few cells make half of a mean, or more of it: of {len(self.common)} cells {', '.join(few)}"
 
     def _beside_2019(self) -> Iterator[str]:
         eager, other = "native-torch-eager", "hf-tensorflow"
@@ -177,10 +177,14 @@ def again(contests: Iterable[Sequence[Group]]) -> list[Again]:
             continue
         variables = " ".join(f"{name}={value}" for name, value in sorted(c.variables.items()))
         place = (c.size, c.precision, c.device, groups[0].last.machine, groups[0].last.result.mode, variables)
-        times = {g.sut: _times(g) for g in sorted(groups, key=lambda g: place_of(g.cell.sut))}
+        times = {g.sut: _times(g) for g in groups}
         places.setdefault(place, {})[c.model, c.batch_size, c.seq_len] = {sut: of_one for sut, of_one in times.items() if of_one}
     made = {place: dict(sorted(cells.items())) for place, cells in places.items() if {model for model, _, _ in cells} & group}
     return [_again(place, _apart(place, [*made]), cells) for place, cells in made.items()]
+
+
+def _place(sut: str) -> int:
+    return place_of(sut.partition(" ")[0])  # behind the name stand options
 
 
 def _times(group: Group) -> Times:
@@ -211,7 +215,7 @@ def _again(place: Sequence[str], apart: str, cells: Cells) -> Again:
         apart=apart,
         cells=cells,
         common=common,
-        averages={sut: _mean(times[sut] for times in common.values()) for sut in suts} if common else {},
+        averages={sut: _mean(times[sut] for times in common.values()) for sut in sorted(suts, key=_place)} if common else {},
         published=published(device),
         compiled=[square for fast, slow in _COMPILED if (square := _square(fast, slow, cells)).ratios],
         distilled=[ratio for small, full in _DISTILLED for sut in suts if (ratio := _distilled(small, full, sut, cells))],
@@ -225,6 +229,12 @@ def _mean(cells: Iterable[Times]) -> float:
 
 def _median(repeats: Times) -> float:
     return plain.median(repeats.values())
+
+
+def _half(values: Sequence[float]) -> int:
+    """How many of them, the largest first, make half of their sum."""
+    sums = [*accumulate(sorted(values, reverse=True))]
+    return 1 + next(n for n, part in enumerate(sums) if 2 * part >= sums[-1])
 
 
 def _ratio(pairs: Sequence[tuple[Times, Times]]) -> statistics.Ratio:

@@ -270,7 +270,7 @@ def test_where_a_disturbance_may_be_why_inputs_took_longer_the_reason_says_so(tm
         reasons.append(found.reason)
     accusation, doubt = reasons
     assert accusation.endswith("it keeps answers")
-    assert doubt.startswith(f"{accusation}. It was disturbed, which may be why: other programs used")
+    assert doubt.startswith(f"{accusation}. The test was disturbed, which may be why: other programs used")
 
 
 def test_a_result_comes_back_from_its_file_and_is_found_below_a_folder(tmp_path, made_environment):
