@@ -30,7 +30,9 @@ from harness.inputs.models import Model, Size
 from sut.contract import Batch, Workload
 from sut.registry import SUTS
 
-_TURN_S, _BLOCKS = 0.02, 10
+_TURN_S = 0.02
+BLOCKS = 10
+"""Parts of the turns whose medians are compared."""
 _BUCKETS = {"prompt_buckets": "prompt_length", "new_token_buckets": "new_tokens"}
 _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 
@@ -78,13 +80,13 @@ def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterat
 def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
     """Milliseconds of a call, the median of each turn, float64 [SUTs, turns]."""
     turns, end = list[list[float]](), time.perf_counter() + seconds
-    while time.perf_counter() < end or len(turns) < _BLOCKS:
+    while time.perf_counter() < end or len(turns) < BLOCKS:
         turns.append([peer.turn(_TURN_S) for peer in peers])
     return np.array(turns).T
 
 
 def _row(keras: str, model: Model, size: Size, rows: int, times: np.ndarray) -> str:
-    blocks = [np.median(part, axis=1) for part in np.array_split(times, _BLOCKS, axis=1)]
+    blocks = [np.median(part, axis=1) for part in np.array_split(times, BLOCKS, axis=1)]
     ratio = statistics.compare(*(list(column) for column in np.transpose(blocks)), higher_is_better=False, paired=True)
     ms = np.median(times, axis=1)
     tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms) if _generates(model) else ""

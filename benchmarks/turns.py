@@ -43,12 +43,14 @@ LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
 class Peer:
     """A SUT in another process, which waits while it is not told to call. Closing it ends the process."""
 
-    def __init__(self, specification: Mapping[str, Any], python: Path, process_env: Mapping[str, str], folder: Path):
-        path = folder / f"{specification['sut']}.json"
+    def __init__(
+        self, specification: Mapping[str, Any], python: Path, process_env: Mapping[str, str], folder: Path, module: str = __name__
+    ):
+        path = folder / f"{specification.get('name', specification['sut'])}.json"
         path.write_text(json.dumps(dict(specification)), encoding="utf-8")
         # Threads that wait for work must not spin while it is the other's turn.
         env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_WAIT_POLICY": "PASSIVE"}
-        command = [str(python), "-P", "-m", "benchmarks.turns", str(path)]
+        command = [str(python), "-P", "-m", module, str(path)]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answer()  # once it is loaded
 

@@ -1,0 +1,34 @@
+"""Runs in a SUT's environment, for benchmarks/causal_mask.py: benchmarks/turns.py with GPT-2's mask left out, or made in each call.
+
+`python -m benchmarks.masked SPEC.json`: the specification's "mask" is `never`, `always`, or `own` for what Transformers decides itself.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from transformers.models.gpt2 import modeling_gpt2
+
+from benchmarks import turns
+
+
+def main(specification: Path) -> None:
+    """Answer until the input ends."""
+    mask = json.loads(specification.read_text(encoding="utf-8"))["mask"]
+    if mask == "never":  # then Transformers tells scaled_dot_product_attention that it is causal
+        modeling_gpt2.create_causal_mask = _none
+    elif mask == "always":
+        modeling_gpt2.create_causal_mask = functools.partial(modeling_gpt2.create_causal_mask, allow_is_causal_skip=False)
+    turns.main(specification)
+
+
+def _none(**inputs: Any) -> None:
+    """No mask: nothing in these inputs is padding."""
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
