@@ -2,9 +2,9 @@
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.causal_mask [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
 
-(after one `./run.sh list`, which makes that environment). No input is padded, so `scaled_dot_product_attention` may be told that it is
-causal, and needs no mask. Eager Transformers sees that. A trace and a graph of torch.compile cannot, and make a mask in each call. Here
-each execution runs with both.
+(after one `./run.sh list`, which makes that environment). No input is padded or packed, so `scaled_dot_product_attention` may be told that
+it is causal, and needs no mask. Without a cache of keys and values Transformers looks at the positions to see that. A trace and a graph
+of torch.compile cannot look, and make a mask in each call. Here each execution runs with a mask and without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--size", default="tiny")
     parser.add_argument("--tokens", nargs="+", type=int, default=[64, 256, 1024])
     parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each length")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each length; there are ten turns at least")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
     size = models.load("gpt2", "predict").sizes[flags.size]
@@ -92,8 +92,8 @@ def _times(size: Size, rows: int, tokens: int, seconds: float, cache: Path) -> n
         return in_turns(peers, seconds)
 
 
-def _ratio(fast: list[float], slow: list[float]) -> str:
-    ratio = statistics.compare(fast, slow, higher_is_better=False, paired=True)
+def _ratio(a: list[float], b: list[float]) -> str:
+    ratio = statistics.compare(a, b, higher_is_better=False, paired=True)
     return f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
 
 

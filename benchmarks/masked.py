@@ -1,6 +1,7 @@
 """Runs in a SUT's environment, for benchmarks/causal_mask.py: benchmarks/turns.py with GPT-2's mask left out, or made in each call.
 
-`python -m benchmarks.masked SPEC.json`: the specification's "mask" is `never`, `always`, or `own` for what Transformers decides itself.
+`python -m benchmarks.masked SPEC.json`: the specification's "mask" is `never` or `always`. A trace and a graph make Transformers' own
+mask; eager PyTorch makes a plain triangle that all rows share.
 """
 
 from __future__ import annotations

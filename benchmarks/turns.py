@@ -41,7 +41,10 @@ LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
 
 
 class Peer:
-    """A SUT in another process, which waits while it is not told to call. Closing it ends the process."""
+    """A SUT in another process, which waits while it is not told to call. Closing it ends the process.
+
+    `module` is what the process runs. A specification's "name" tells peers of one SUT apart.
+    """
 
     def __init__(
         self, specification: Mapping[str, Any], python: Path, process_env: Mapping[str, str], folder: Path, module: str = __name__
