@@ -10,10 +10,11 @@ a temporary folder.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import turns
 from benchmarks.turns import Peer
 from compliance import rules
 from harness.comparison import statistics
@@ -30,9 +32,7 @@ from harness.inputs.models import Model, Size
 from sut.contract import Batch, Workload
 from sut.registry import SUTS
 
-_TURN_S = 0.02
-BLOCKS = 10
-"""Parts of the turns whose medians are compared."""
+_TURN_S, _BLOCKS = 0.02, 10
 _BUCKETS = {"prompt_buckets": "prompt_length", "new_token_buckets": "new_tokens"}
 _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 
@@ -47,8 +47,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each row")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
-    _say("| model, batch | with Keras | without | Keras costs, µs a call | ms a token with, without | speed with Keras over that without |")
-    _say("|---|---|---|---|---|---|")
+    say("| model, batch | with Keras | without | Keras costs, µs a call | ms a token with, without | speed with Keras over that without |")
+    say("|---|---|---|---|---|---|")
     for keras in flags.suts:
         for name, size_name in ((name, size) for name in flags.models for size in flags.sizes):
             model = models.load(name)
@@ -56,7 +56,7 @@ def main() -> None:
             for rows in flags.batch_sizes:
                 with pair(keras, model, size, rows, flags.cache) as peers:
                     times = in_turns(peers, flags.seconds)
-                _say(_row(keras, model, size, rows, times))
+                say(_row(keras, model, size, rows, times))
 
 
 @contextmanager
@@ -64,44 +64,57 @@ def pair(keras: str, model: Model, size: Size, rows: int, cache: Path) -> Iterat
     """The SUT of Keras and the one without it, loaded and warm, with one batch of random inputs."""
     bare = SUTS[keras].without_keras
     assert bare
+    with together([(keras, {}), (bare, {})], model, size, _inputs(model, size, rows), cache) as peers:
+        yield peers
+
+
+@contextmanager
+def together(
+    members: Sequence[tuple[str, Mapping[str, Any]]], model: Model, size: Size, inputs: Batch, cache: Path, module: str = turns.__name__
+) -> Iterator[list[Peer]]:
+    """SUTs, each with what its process is told beside the common things, loaded and warm, with one batch. `module` is what they run."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
-        folder = Path(name)
-        path = checkpoint.ensure(model, size, folder).path
-        np.savez(folder / "inputs.npz", allow_pickle=False, **_inputs(model, size, rows))
+        path = checkpoint.ensure(model, size, Path(name)).path
+        np.savez(Path(name) / "inputs.npz", allow_pickle=False, **inputs)
         peers = []
-        for sut in (keras, bare):
-            spec = SUTS[sut]
+        for number, (sut, more) in enumerate(members):
+            spec, file = SUTS[sut], Path(name) / f"{number}.json"
+            file.write_text(json.dumps({**_specification(sut, model, size, path, len(inputs["input_ids"])), **more}), encoding="utf-8")
             environment = environments.ensure(cache, spec.environment, "cpu", rules.CURRENT, environments.say_on_stderr)
-            peers.append(Peer(_specification(sut, model, size, path, rows, folder), environment.python, spec.process_env, folder))
+            peers.append(Peer(file, environment.python, spec.process_env, module))
             ends.callback(peers[-1].close)
         yield peers
 
 
 def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
     """Milliseconds of a call, the median of each turn, float64 [SUTs, turns]."""
-    turns, end = list[list[float]](), time.perf_counter() + seconds
-    while time.perf_counter() < end or len(turns) < BLOCKS:
-        turns.append([peer.turn(_TURN_S) for peer in peers])
-    return np.array(turns).T
+    rounds, end = list[list[float]](), time.perf_counter() + seconds
+    while time.perf_counter() < end or len(rounds) < _BLOCKS:
+        rounds.append([peer.turn(_TURN_S) for peer in peers])
+    return np.array(rounds).T
 
 
 def _row(keras: str, model: Model, size: Size, rows: int, times: np.ndarray) -> str:
-    blocks = [np.median(part, axis=1) for part in np.array_split(times, BLOCKS, axis=1)]
-    ratio = statistics.compare(*(list(column) for column in np.transpose(blocks)), higher_is_better=False, paired=True)
     ms = np.median(times, axis=1)
     tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms) if _generates(model) else ""
-    shown = f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
     columns = (
         f"{keras}: {model.name} {size.name}, {rows}",
         *(f"{each:.3g} ms" for each in ms),
         f"{1e3 * (ms[0] - ms[1]):,.0f}",
         tokens,
-        shown,
+        speed(*times),
     )
     return f"| {' | '.join(columns)} |"
 
 
-def _specification(sut: str, model: Model, size: Size, path: Path, rows: int, folder: Path) -> dict[str, Any]:
+def speed(times: np.ndarray, others: np.ndarray) -> str:
+    """The speed of a SUT over another's, with its interval, from the milliseconds of each turn: parts of the turns are compared."""
+    blocks = [[float(np.median(part)) for part in np.array_split(each, _BLOCKS)] for each in (times, others)]
+    ratio = statistics.compare(*blocks, higher_is_better=False, paired=True)
+    return f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+
+
+def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:
     """What benchmarks.turns is told."""
     lengths = {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
     workload = Workload(
@@ -115,8 +128,7 @@ def _specification(sut: str, model: Model, size: Size, path: Path, rows: int, fo
         backend=SUTS[sut].backend,
         execution=SUTS[sut].execution,
     )
-    inputs = str(folder / "inputs.npz")
-    return {"sut": sut, "family": model.family, "workload": {**asdict(workload), "checkpoint": str(path)}, "inputs": inputs}
+    return {"sut": sut, "family": model.family, "workload": {**asdict(workload), "checkpoint": str(path)}}
 
 
 def _generates(model: Model) -> bool:
@@ -131,7 +143,8 @@ def _inputs(model: Model, size: Size, rows: int) -> Batch:
     return {"input_ids": ids, **{name: np.full(rows, size.inputs[key], np.int32) for name, key in _COUNTS.items()}}
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Print a row at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

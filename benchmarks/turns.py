@@ -1,7 +1,7 @@
 """Runs in a SUT's environment: a SUT that calls when it is told to, so that several processes can take turns on one machine.
 
-`python -m benchmarks.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares its "inputs", and answers each line of
-its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
+`python -m benchmarks.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares inputs.npz beside it, and answers each
+line of its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
 """
 
 from __future__ import annotations
@@ -43,17 +43,13 @@ LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
 class Peer:
     """A SUT in another process, which waits while it is not told to call. Closing it ends the process.
 
-    `module` is what the process runs. A specification's "name" tells peers of one SUT apart.
+    `specification` is the file that `module`, which the process runs, is told.
     """
 
-    def __init__(
-        self, specification: Mapping[str, Any], python: Path, process_env: Mapping[str, str], folder: Path, module: str = __name__
-    ):
-        path = folder / f"{specification.get('name', specification['sut'])}.json"
-        path.write_text(json.dumps(dict(specification)), encoding="utf-8")
+    def __init__(self, specification: Path, python: Path, process_env: Mapping[str, str], module: str = __name__):
         # Threads that wait for work must not spin while it is the other's turn.
         env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_WAIT_POLICY": "PASSIVE"}
-        command = [str(python), "-P", "-m", module, str(path)]
+        command = [str(python), "-P", "-m", module, str(specification)]
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._answer()  # once it is loaded
 
@@ -91,7 +87,7 @@ def main(specification: Path) -> None:
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # frameworks print, too
     spec = json.loads(specification.read_text(encoding="utf-8"))
-    call = _call(spec)
+    call = _call(spec, specification.with_name("inputs.npz"))
     for _ in range(_WARM_UP):
         call()
     reply: Any = "ready"
@@ -106,14 +102,14 @@ def main(specification: Path) -> None:
         reply = commands[name](call, float(seconds))
 
 
-def _call(spec: Mapping[str, Any]) -> Callable[[], Any]:
+def _call(spec: Mapping[str, Any], inputs: Path) -> Callable[[], Any]:
     """`predict` and `to_host` of one prepared batch."""
     import numpy as np
 
     if spec["workload"]["backend"] == "jax":
         _mark_programs()
     sut = answers.load(spec)
-    with np.load(spec["inputs"]) as f:
+    with np.load(inputs) as f:
         batch = sut.prepare(dict(f))
     if hasattr(sut, "program"):
         setattr(sut, "program", _marked(sut.program))  # noqa: B010  a protocol has no such attribute
