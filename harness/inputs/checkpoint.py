@@ -246,13 +246,19 @@ def _bfloat16_parts(tensors: Iterable[Tensor]) -> Iterator[np.ndarray]:
 
 def _bfloat16_part(tensor: Tensor, number: int, count: int) -> np.ndarray:
     """Part `number` of a tensor, bfloat16 as uint16 [count]. Every 16 random bits choose one of 65,536 equally likely values."""
-    table = _bfloat16_bits(_quantiles() * np.float32(tensor.std) + np.float32(tensor.mean))
+    table = _table(tensor.mean, tensor.std)
     source = np.random.SFC64([*_stream(tensor), number])
     values = np.empty(count, np.uint16)
     for start in range(0, count, _LOOK_UP):
         piece = values[start : start + _LOOK_UP]
         np.take(table, source.random_raw(-(-len(piece) // 4)).view("<u2")[: len(piece)], out=piece, mode="wrap")
     return values
+
+
+@cache
+def _table(mean: float, std: float) -> np.ndarray:
+    """The values that a tensor of this mean and standard deviation is drawn from, bfloat16 as uint16 [65536]."""
+    return _bfloat16_bits(_quantiles() * np.float32(std) + np.float32(mean))
 
 
 @cache
