@@ -83,8 +83,12 @@ _KERAS2 = {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}  # KerasNL
 _KERAS2_LACKS = {
     "gemma": "KerasNLP's Gemma is for Keras 3 alone (ValueError: GemmaBackbone requires Keras 3): take keras3-tensorflow",
     "llama": "KerasNLP 0.8.2, with which Keras' published table was measured, has no Llama: take keras3-tensorflow",
-    "mistral": "KerasNLP's Mistral fails on Keras 2 in bfloat16, which its full size is in (AttributeError in its rotary embedding): take "
-    "keras3-tensorflow",
+    "mistral/bfloat16": "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding): take --precision "
+    "float32 or keras3-tensorflow",
+    **dict.fromkeys(
+        ("gpt2/bfloat16", "distilgpt2/bfloat16"),
+        "KerasNLP's GPT-2 fails on Keras 2 in bfloat16 (AttributeError in its attention): take --precision float32 or keras3-tensorflow",
+    ),
     "mistral/fit": "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to train): take keras3-tensorflow",
     "sam/bfloat16": "KerasCV's Segment Anything fails on Keras 2 in bfloat16 (AttributeError in its prompt encoder): take --precision "
     "float32 or keras3-tensorflow",

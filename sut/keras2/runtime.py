@@ -29,9 +29,9 @@ def configure(workload: Workload) -> None:
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
 
 
-def compile_to_predict(model: Any, workload: Workload) -> None:
-    """Compile the model. Keras 2 wants an optimizer named; none trains."""
-    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla")
+def compile_to_predict(model: Any, workload: Workload, **arguments: Any) -> None:
+    """Compile the model, with more `arguments` of its `compile`. Keras 2 wants an optimizer named; none trains."""
+    model.compile(optimizer="sgd", loss=None, metrics=None, jit_compile=workload.execution == "xla", **arguments)
     model.predict_on_batch = partial(_predict_on_batch, model)
 
 

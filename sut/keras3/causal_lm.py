@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras_hub
-import numpy as np
 from keras import ops
 
-from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.contract import Unsupported, Workload
 from sut.keras3 import exact, runtime
+from sut.keras_causal_lm import KerasCausalLM
 
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
@@ -37,57 +36,6 @@ class _Greedy(keras_hub.samplers.GreedySampler):
         return super().run_loop(cond, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
 
 
-class KerasCausalLM:
-    """A KerasHub language model. Its methods are those of `sut.contract.Inference`."""
-
-    in_flight = 1  # generate copies to the host, once, at its end
-
-    def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload, self.config = model, workload, workload.config
-        self.end_tokens = tuple(workload.config.get("end_tokens", ()))
-        self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
-
-    def prepare(self, inputs: Batch) -> Batch:
-        """The inputs as they are."""
-        return inputs
-
-    def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
-        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends.
-
-        KerasHub's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.
-        """
-        prompt, new = self._shape(batch)
-        mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
-        ids = np.full(mask.shape, self.filler, np.int32)
-        np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
-        inputs = {"token_ids": ids, "padding_mask": mask}
-        return self.model.generate(inputs, stop_token_ids=self.end_tokens or None)["token_ids"], batch
-
-    def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
-        """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
-        sequences, batch = outputs
-        _, new = self._shape(batch)
-        columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
-        tokens = np.ascontiguousarray(np.take_along_axis(sequences, columns, axis=1), np.int32)
-        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
-
-    def _shape(self, batch: Batch) -> tuple[int, int]:
-        return padding.shape(batch, self.config, eager=self.workload.execution == "eager")
-
-    def logits(self, tokens: np.ndarray) -> np.ndarray:
-        """By the model's own forward pass, `predict_on_batch`."""
-        inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
-        return np.asarray(self.model.predict_on_batch(inputs), np.float32)
-
-    def synchronise(self) -> None:
-        """Wait for the device."""
-        runtime.synchronise(self.model)
-
-    def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """See `runtime.evidence`."""
-        return runtime.evidence(self.model, self.workload, "generate", call)
-
-
 def check(backbone: type, config: Mapping[str, Any]) -> None:
     """Raises Unsupported for a configuration that Transformers' class has and KerasHub's has not."""
     name, takes = backbone.__name__, inspect.signature(backbone).parameters
@@ -107,4 +55,4 @@ def load(workload: Workload) -> KerasCausalLM:
     exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
     sampler = "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
-    return KerasCausalLM(model, workload)
+    return KerasCausalLM(model, workload, runtime, stop_token_ids=tuple(workload.config.get("end_tokens", ())) or None)

@@ -25,9 +25,11 @@ EAGER_OR_XLA = [
     *((sut, model) for model in ("gemma", "llama", "gpt2") for sut in FEW),
     ("hf-tensorflow-xla", "gpt2"),
     ("hf-tensorflow", "mistral"),
+    ("keras2-tensorflow", "mistral"),
+    ("keras2-tensorflow-graph", "gpt2"),
 ]
 PAIRS = [*((sut, "bert") for sut in (*NAMES, *KERAS2)), *EAGER_OR_XLA, (COMPILED, "bert"), (COMPILED, "mistral")]
-IN_BFLOAT16 = [pair for pair in PAIRS if pair not in ((COMPILED, "mistral"), ("hf-tensorflow", "mistral"))]  # see tests/sut/probe.py
+IN_BFLOAT16 = [(s, m) for s, m in PAIRS if (s, m) != (COMPILED, "mistral") and f"{m}/bfloat16" not in SUTS[s].unsupported]  # see probe.py
 ROWS, LOGITS_ROWS = 8, 4
 REFERENCE = "native-torch-eager"
 """The SUT whose process makes the reference too, from the same environment."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras_cv
@@ -23,13 +24,14 @@ def llama() -> None:
 
 def mistral() -> None:
     """In bfloat16; in float32 it generates."""
-    tf_keras.mixed_precision.set_global_policy("bfloat16")
-    try:
-        model = keras_nlp.models.MistralCausalLM(keras_nlp.models.MistralBackbone(**_SIZES))
-        model.compile(sampler="greedy")
-        model.generate({"token_ids": np.ones((1, 4), np.int32), "padding_mask": np.array([[1, 1, 0, 0]], np.int32)}, None)
-    finally:
-        tf_keras.mixed_precision.set_global_policy("float32")
+    with _bfloat16():
+        keras_nlp.models.MistralBackbone(**_SIZES)
+
+
+def gpt2() -> None:
+    """In bfloat16; in float32 it generates."""
+    with _bfloat16():
+        keras_nlp.models.GPT2Backbone(50, 1, 2, 8, 16)
 
 
 def mistral_fit() -> None:
@@ -41,23 +43,26 @@ def mistral_fit() -> None:
 
 def sam() -> None:
     """In bfloat16; in float32 it runs."""
-    tf_keras.mixed_precision.set_global_policy("bfloat16")
-    try:
+    with _bfloat16():
         prompts = keras_cv.models.SAMPromptEncoder(embed_dim=8, image_embedding_size=(2, 2), input_image_size=(32, 32), mask_in_chans=16)
         points, labels = np.ones((1, 1, 2), np.float32), np.ones((1, 1), np.float32)
         boxes, masks = np.zeros((1, 0, 2, 2), np.float32), np.zeros((1, 0, 1, 1, 1), np.float32)
         prompts({"points": points, "labels": labels, "boxes": boxes, "masks": masks})
-    finally:
-        tf_keras.mixed_precision.set_global_policy("float32")
 
 
 def stable_diffusion() -> None:
     """In bfloat16; in float32 it runs."""
     from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
 
+    with _bfloat16():
+        AttentionBlock(32)(tf_keras.layers.Input((4, 4, 32)))
+
+
+@contextmanager
+def _bfloat16() -> Iterator[None]:
     tf_keras.mixed_precision.set_global_policy("bfloat16")
     try:
-        AttentionBlock(32)(tf_keras.layers.Input((4, 4, 32)))
+        yield
     finally:
         tf_keras.mixed_precision.set_global_policy("float32")
 
@@ -67,7 +72,9 @@ def tried() -> dict[str, str]:
     cases = {
         "gemma": gemma,
         "llama": llama,
-        "mistral": mistral,
+        "mistral/bfloat16": mistral,
+        "gpt2/bfloat16": gpt2,
+        "distilgpt2/bfloat16": gpt2,
         "mistral/fit": mistral_fit,
         "sam/bfloat16": sam,
         "stable-diffusion/bfloat16": stable_diffusion,

@@ -69,7 +69,7 @@ def main(specification: Path) -> None:
         save(case, sut, change(inputs))
     if forced and not few_shapes:
         np.savez(out / "uneven.npz", **uneven(sut, workload))
-    if spec["sut"] in ("native-jax", "hf-tensorflow") and forced:
+    if spec["sut"] in ("native-jax", "hf-tensorflow", "keras2-tensorflow") and forced:
         with np.load(reference) as f:
             ends = [int(token) for token in f["tokens"][:, 10]]
         ending = module.load(replace(workload, config={**workload.config, "end_tokens": ends}))
@@ -92,7 +92,8 @@ def main(specification: Path) -> None:
     if spec["sut"] == "keras2-tensorflow":
         from tests.sut import keras2_lacks
 
-        (out / "lacks.json").write_text(json.dumps({**keras2_lacks.tried(), "variables": len(sut.model.weights)}))
+        tried = other_configurations(module, workload) if forced else keras2_lacks.tried()
+        (out / "lacks.json").write_text(json.dumps({**tried, "variables": len(sut.model.weights)}))
     if spec["sut"] == "hf-tensorflow":
         (out / "lacks.json").write_text(json.dumps(lacks_of_hf_tensorflow(module, workload, inputs)))
     (out / "evidence.json").write_text(json.dumps({k: asdict(v) for k, v in told.items()}))
@@ -117,7 +118,7 @@ def refusal(module: Any, workload: Workload) -> str:
 
 
 def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> dict[str, Any]:
-    """What comes of what the registry calls unsupported, and what the SUT says to configurations that Transformers 4 has not."""
+    """What comes of what the registry calls unsupported, and what the SUT says to other configurations."""
     import transformers
 
     told: dict[str, Any] = {name: hasattr(transformers, f"TF{name.title()}ForCausalLM") for name in ("gemma", "llama", "mistral")}
@@ -125,11 +126,14 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
         answer(module.load(replace(mistral, precision="bfloat16")), inputs)
     except TypeError as e:
         told["mistral/bfloat16"] = str(e)
-    changes = {"tie_word_embeddings": True, "rope_scaling": {"rope_type": "linear"}, "sliding_window": 7, "head_dim": 3}
-    for key, value in changes.items():
-        config = {**mistral.config, "model": {**mistral.config["model"], key: value}}
-        told[key] = refusal(module, replace(mistral, config=config))
-    return told
+    return {**told, **other_configurations(module, mistral, sliding_window=7)}
+
+
+def other_configurations(module: Any, mistral: Workload, **more: int) -> dict[str, str]:
+    """What the SUT says to configurations that its library's Mistral has not."""
+    changes = {"tie_word_embeddings": True, "rope_scaling": {"rope_type": "linear"}, "head_dim": 3, **more}
+    model = mistral.config["model"]
+    return {k: refusal(module, replace(mistral, config={**mistral.config, "model": {**model, k: v}})) for k, v in changes.items()}
 
 
 def zero_position(inputs: Arrays) -> Arrays:
@@ -240,23 +244,33 @@ def keras_zero_layer(model: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
+def keras2_drop_cache(model: Any) -> None:
+    import tensorflow as tf
+
+    keras_drop_cache(model, tf.range)
+
+
 def keras2_zero_layer(model: Any) -> None:
     layer = model.backbone.transformer_layers[0]
     for variable in (*layer._self_attention_layer._output_dense.weights, *layer._feedforward_output_dense.weights):
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-def keras_drop_cache(model: Any) -> None:
-    """When one new token is fed, it may look at its own position of the cache only."""
+def keras3_drop_cache(model: Any) -> None:
     from keras import ops
 
+    keras_drop_cache(model, ops.arange)
+
+
+def keras_drop_cache(model: Any, arange: Callable[[int], Any]) -> None:
+    """When one new token is fed, it may look at its own position of the cache only."""
     for layer in model.backbone.transformer_layers:
         attention = getattr(layer, "_self_attention_layer", None) or layer.attention  # KerasHub's name for it, but for Gemma
 
         def call(*given: Any, own: Any = attention.call, **named: Any) -> Any:
             cache, hidden_states = named.get("cache"), given[0] if given else named.get("query", named.get("hidden_states"))
             if cache is not None and hidden_states.shape[1] == 1:
-                named["attention_mask"] = (ops.arange(cache.shape[2]) == named["cache_update_index"])[None, None]
+                named["attention_mask"] = (arange(cache.shape[2]) == named["cache_update_index"])[None, None]
             return own(*given, **named)
 
         attention.call = call
@@ -290,13 +304,14 @@ TORCH: dict[str, Callable[..., None]] = {
     "drop_cache": torch_drop_cache,
     "restore_cache": torch_restore_cache,
 }
-KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras_drop_cache, "restore_cache": lambda: None}
+KERAS: dict[str, Callable[..., None]] = {"zero_layer": keras_zero_layer, "drop_cache": keras3_drop_cache, "restore_cache": lambda: None}
 TENSORFLOW = {"zero_layer": tensorflow_zero_layer, "drop_cache": tensorflow_drop_cache, "restore_cache": lambda: None}
+KERAS2 = {"zero_layer": keras2_zero_layer, "drop_cache": keras2_drop_cache, "restore_cache": lambda: None}
 JAX: dict[str, Callable[..., None]] = {"zero_layer": jax_zero_layer, "drop_cache": jax_drop_cache, "restore_cache": jax_restore_cache}
 BREAKAGES = {
     "transformers": TORCH,
     "keras_hub": KERAS,
-    "keras_nlp": {"zero_layer": keras2_zero_layer},
+    "keras_nlp": KERAS2,
     "hf_tensorflow": TENSORFLOW,
     "": JAX,
 }

@@ -66,7 +66,7 @@ def test_prompts_of_uneven_length_in_one_batch_are_answered_as_alone(probed, sut
     np.testing.assert_array_equal(answers["together"], probed("native-torch-eager", model).answers("uneven")["alone"])
 
 
-@pytest.mark.parametrize(("sut", "fills_with_an_end_token"), [("native-jax", False), ("hf-tensorflow", True)])
+@pytest.mark.parametrize(("sut", "fills_with_an_end_token"), [("native-jax", False), ("hf-tensorflow", True), ("keras2-tensorflow", False)])
 def test_each_answer_ends_at_its_end_token_and_the_loop_stops_when_all_have_ended(probed, sut, fills_with_an_end_token):
     """Each row's eleventh token is an end token."""
     found = probed(sut, "mistral")

@@ -16,7 +16,7 @@ from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 
 KERAS = [name for name in (*NAMES, *KERAS2) if SUTS[name].classes.startswith("keras")]
 TENSORFLOW = [(sut, model) for model in ("bert", "mistral") for sut in ("keras3-tensorflow", "keras3-tensorflow-graph")]
-TENSORFLOW += [(sut, "bert") for sut in KERAS2]
+TENSORFLOW += [*((sut, "bert") for sut in KERAS2), ("keras2-tensorflow", "mistral")]
 
 
 def judged(sut, before, after):
@@ -46,7 +46,7 @@ def test_the_precision_is_read_off_a_product(probed, sut, model):
     assert evidence["bfloat16"]["detail"]["parameter_dtypes"] == ["bfloat16"]
 
 
-@pytest.mark.parametrize(("sut", "model"), [pair for pair in PAIRS if pair[0] in (*KERAS, "native-jax")])
+@pytest.mark.parametrize(("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0] in (*KERAS, "native-jax")])
 def test_the_products_of_the_measured_call_are_counted_by_their_bits(probed, sut, model):
     bits = {when: probed(sut, model).evidence[when]["detail"]["product_bits"] for when in ("before", "bfloat16")}
     assert list(bits["before"]) == ["32"]

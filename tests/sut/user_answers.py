@@ -50,7 +50,7 @@ def answers_of(spec: dict[str, Any]) -> None:
     reference = Path(spec["reference"])
     for name, folder in spec["folders"].items():
         workload = Workload(**{**spec["workload"], "checkpoint": Path(folder)})
-        with names_read(spec["sut"].startswith("keras")) as names:
+        with names_read(spec["sut"].startswith("keras3")) as names:
             sut = module.load(workload)
         (out / "read.json").write_text(json.dumps(names))
         if not reference.exists():

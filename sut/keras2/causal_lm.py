@@ -1,0 +1,117 @@
+"""Language models of KerasNLP on Keras 2, generating greedily. The measured call is `generate`, which makes one loop for each shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras_nlp
+import numpy as np
+import tensorflow as tf
+
+from sut import keras_weights, weights_files
+from sut.contract import Unsupported, Workload
+from sut.keras2 import runtime
+from sut.keras_causal_lm import KerasCausalLM
+from sut.weight_maps import causal_lm_keras_nlp
+
+
+class _Greedy(keras_nlp.samplers.GreedySampler):
+    """KerasNLP's, which goes on from the shortest prompt of a batch to its last column and knows one end token, that of a tokenizer.
+
+    This one makes no step for the padding of prompts, as that of Keras 3 (`sut/keras3/causal_lm.py`), and knows several end tokens.
+    """
+
+    def __init__(self, buckets: Sequence[int], end_tokens: Sequence[int]):
+        """`buckets`: see `sut.padding`."""
+        super().__init__()
+        self.buckets, self.end_tokens = list(buckets), list(end_tokens)
+
+    def __call__(self, *given: Any, mask: Any = None, **named: Any) -> Any:
+        self.mask = tf.cast(mask, tf.bool)
+        return super().__call__(*given, mask=mask, **named)
+
+    def run_loop(self, cond: Any, body: Any, model: Any = None, loop_vars: Any = None, maximum_iterations: Any = None) -> Any:
+        mask = self.mask
+        longest = tf.reduce_max(tf.reduce_sum(tf.cast(mask, tf.int32), axis=-1))
+        padded = tf.reduce_min(tf.where(self.buckets >= longest, self.buckets, self.buckets[-1]))
+
+        def goes_on(tokens: Any, cache: Any, index: Any) -> Any:
+            if not self.end_tokens:
+                return True
+            ends = tf.reduce_any(tokens[..., None] == self.end_tokens, axis=-1) & ~mask
+            return ~tf.reduce_all(tf.reduce_any(ends, axis=-1))
+
+        steps = maximum_iterations - (padded - longest)
+        return super().run_loop(goes_on, body, model=model, loop_vars=loop_vars, maximum_iterations=steps)
+
+
+def load(workload: Workload) -> KerasCausalLM:
+    """The checkpoint's model, compiled for greedy generation."""
+    model = build(workload)
+    sampler = _Greedy(workload.config["prompt_buckets"], workload.config.get("end_tokens", ()))
+    runtime.compile_to_predict(model, workload, sampler=sampler)
+    return KerasCausalLM(model, workload, runtime)
+
+
+def build(workload: Workload) -> Any:
+    """The checkpoint's model, without dropout, which counts in training alone."""
+    config = workload.config["model"]
+    check(config)
+    runtime.configure(workload)
+    kind = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])
+    model = kind(_BACKBONES[kind.__name__](config), preprocessor=None)
+    table = causal_lm_keras_nlp.mistral if kind.__name__ == "MistralCausalLM" else causal_lm_keras_nlp.gpt2
+    prefix = "transformer." if "transformer.wte.weight" in weights_files.names(workload.checkpoint) else ""
+    for path, name, third, turned in table(config["num_hidden_layers"]):
+        variable, tensor = keras_weights.at(model, path), weights_files.tensor(workload.checkpoint, prefix + name).astype(np.float32)
+        value = tensor if third is None else np.split(tensor, 3, axis=-1)[third]
+        variable.assign((value.T if turned else value).reshape(variable.shape))
+    return model
+
+
+def _mistral(config: Mapping[str, Any]) -> Any:
+    return keras_nlp.models.MistralBackbone(
+        vocabulary_size=config["vocab_size"],
+        num_layers=config["num_hidden_layers"],
+        num_query_heads=config["num_attention_heads"],
+        num_key_value_heads=config["num_key_value_heads"],
+        hidden_dim=config["hidden_size"],
+        intermediate_dim=config["intermediate_size"],
+        rope_max_wavelength=config["rope_theta"],
+        layer_norm_epsilon=config["rms_norm_eps"],
+        sliding_window=config.get("sliding_window") or config["max_position_embeddings"],
+    )
+
+
+def _gpt2(config: Mapping[str, Any]) -> Any:
+    backbone = keras_nlp.models.GPT2Backbone(
+        vocabulary_size=config["vocab_size"],
+        num_layers=config["num_hidden_layers"],
+        num_heads=config["num_attention_heads"],
+        hidden_dim=config["hidden_size"],
+        intermediate_dim=4 * config["hidden_size"],
+        max_sequence_length=config["max_position_embeddings"],
+        dropout=0.0,
+    )
+    for layer in backbone._flatten_layers():  # KerasNLP has 1e-5 and takes no other
+        if hasattr(layer, "epsilon"):
+            layer.epsilon = config["layer_norm_epsilon"]
+    return backbone
+
+
+_BACKBONES = {"MistralCausalLM": _mistral, "GPT2CausalLM": _gpt2}
+
+
+def check(config: Mapping[str, Any]) -> None:
+    """Raises Unsupported for a configuration that Transformers' Mistral has and KerasNLP's has not."""
+    if config["model_type"] != "mistral":
+        return
+    lacks = {
+        "a head that is tied to the embedding": config["tie_word_embeddings"],
+        "heads of another width than hidden_size / num_attention_heads": config.get("head_dim", 0) * config["num_attention_heads"]
+        not in (0, config["hidden_size"]),
+        "scaled rotary positions": "rope_scaling" in config,
+    }
+    if lacking := next((what for what, asked in lacks.items() if asked), None):
+        raise Unsupported(f"KerasNLP's Mistral lacks {lacking}: take native-torch")

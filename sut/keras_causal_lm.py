@@ -1,0 +1,70 @@
+"""Language models of KerasNLP on Keras 2 and of KerasHub on Keras 3, which generate by the same call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sut import padding
+from sut.contract import Batch, Evidence, Workload
+
+
+class KerasCausalLM:
+    """A language model of KerasNLP or KerasHub. Its methods are those of `sut.contract.Inference`."""
+
+    in_flight = 1  # generate copies to the host, once, at its end
+
+    def __init__(self, model: Any, workload: Workload, runtime: Any, **arguments: Any):
+        """A compiled model.
+
+        Args:
+            runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
+            arguments: of `generate`, beside its inputs.
+        """
+        self.model, self.workload, self.config = model, workload, workload.config
+        self.runtime, self.arguments = runtime, arguments
+        self.end_tokens = tuple(workload.config.get("end_tokens", ()))
+        self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def predict(self, batch: Batch) -> tuple[np.ndarray, Batch]:
+        """→ (sequences [batch, prompt + new], the batch). Prompts stay padded on the right: each row goes on where its own prompt ends.
+
+        The library's loop takes an end token behind a prompt for one that was generated, so nothing is padded with one.
+        """
+        prompt, new = self._shape(batch)
+        mask = np.arange(prompt + new) < batch["prompt_length"][:, None]
+        ids = np.full(mask.shape, self.filler, np.int32)
+        np.copyto(ids[:, :prompt], batch["input_ids"][:, :prompt], where=mask[:, :prompt])
+        inputs = {"token_ids": ids, "padding_mask": mask}
+        return self.model.generate(inputs, **self.arguments)["token_ids"], batch
+
+    def to_host(self, outputs: tuple[np.ndarray, Batch]) -> Batch:
+        """A shorter prompt's row holds more new tokens than it was asked for; they are cut here."""
+        sequences, batch = outputs
+        _, new = self._shape(batch)
+        columns = batch["prompt_length"].astype(np.int64)[:, None] + np.arange(new)
+        tokens = np.ascontiguousarray(np.take_along_axis(sequences, columns, axis=1), np.int32)
+        return {"tokens": tokens, "n_tokens": padding.produced(tokens, batch["max_new_tokens"], self.end_tokens)}
+
+    def _shape(self, batch: Batch) -> tuple[int, int]:
+        return padding.shape(batch, self.config, eager=self.workload.execution == "eager")
+
+    def logits(self, tokens: np.ndarray) -> np.ndarray:
+        """By the model's own forward pass, `predict_on_batch`."""
+        inputs = {"token_ids": tokens, "padding_mask": np.ones(tokens.shape, bool)}
+        return np.asarray(self.model.predict_on_batch(inputs), np.float32)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        self.runtime.synchronise(self.model)
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `evidence` of the runtime."""
+        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "generate", call)
+        return evidence
