@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from sut import padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, Unsupported, Workload
 
 
 class KerasCausalLM:
@@ -16,15 +16,16 @@ class KerasCausalLM:
 
     in_flight = 1  # generate copies to the host, once, at its end
 
-    def __init__(self, model: Any, workload: Workload, runtime: Any, **arguments: Any):
+    def __init__(self, model: Any, workload: Workload, runtime: Any, arguments: Mapping[str, Any], **versions: str):
         """A compiled model.
 
         Args:
             runtime: `sut.keras2.runtime` or `sut.keras3.runtime`.
             arguments: of `generate`, beside its inputs.
+            versions: of libraries, by name, for the evidence.
         """
         self.model, self.workload, self.config = model, workload, workload.config
-        self.runtime, self.arguments = runtime, arguments
+        self.runtime, self.arguments, self.versions = runtime, arguments, versions
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         self.filler = next(i for i in range(len(self.end_tokens) + 1) if i not in self.end_tokens)
 
@@ -66,5 +67,16 @@ class KerasCausalLM:
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
         """See `evidence` of the runtime."""
-        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "generate", call)
+        evidence: Evidence = self.runtime.evidence(self.model, self.workload, "generate", call, **self.versions)
         return evidence
+
+
+def check_positions(workload: Workload) -> None:
+    """Raises Unsupported where a padded batch is longer than GPT-2's table of positions, from which Keras takes a row for each column."""
+    config, model = workload.config, workload.config["model"]
+    columns = config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
+    if model["model_type"] == "gpt2" and workload.execution != "eager" and columns > model["max_position_embeddings"]:
+        raise Unsupported(
+            f"prompts and answers are padded to {columns} tokens, and GPT-2 has {model['max_position_embeddings']} positions: take "
+            "shorter prompts, or native-torch-eager"
+        )

@@ -86,7 +86,7 @@ _KERAS2_LACKS = {
     "mistral/bfloat16": "KerasNLP's Mistral fails on Keras 2 in bfloat16 (AttributeError in its rotary embedding): take --precision "
     "float32 or keras3-tensorflow",
     **dict.fromkeys(
-        ("gpt2/bfloat16", "distilgpt2/bfloat16"),
+        ("gpt2/generate/bfloat16", "distilgpt2/generate/bfloat16"),
         "KerasNLP's GPT-2 fails on Keras 2 in bfloat16 (AttributeError in its attention): take --precision float32 or keras3-tensorflow",
     ),
     "mistral/fit": "KerasNLP's LoRA trains nothing of Mistral on Keras 2 (enable_lora leaves no weight to train): take keras3-tensorflow",
@@ -350,7 +350,8 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
     spec = SUTS[sut]
     if reason := DEVICES[device].lacks.get(precision):
         return f"--precision {precision}: {reason}"
-    if reason := next(filter(None, map(spec.unsupported.get, (f"{model}/{task}", f"{model}/{precision}", model))), None):
+    keys = (f"{model}/{task}/{precision}", f"{model}/{task}", f"{model}/{precision}", model)
+    if reason := next(filter(None, map(spec.unsupported.get, keys)), None):
         return reason
     if spec.families and family not in spec.families:
         return f"it is written for the model families {' and '.join(spec.families)}, not for {family}"

@@ -75,6 +75,6 @@ def let_see(directory: Path, python: str) -> None:
 
 
 def die_with_parent() -> None:
-    """Linux: an installer whose parent is killed ends too. It would write on into what the next command makes anew."""
+    """Linux: a process whose parent is killed ends too. An installer would write on into what the next command makes anew."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

@@ -10,16 +10,16 @@ import numpy as np
 import tensorflow as tf
 
 from sut import keras_weights, weights_files
-from sut.contract import Unsupported, Workload
-from sut.keras2 import runtime
-from sut.keras_causal_lm import KerasCausalLM
+from sut.contract import Workload
+from sut.keras2 import older_mistral, runtime
+from sut.keras_causal_lm import KerasCausalLM, check_positions
 from sut.weight_maps import causal_lm_keras_nlp
 
 
 class _Greedy(keras_nlp.samplers.GreedySampler):
-    """KerasNLP's, which goes on from the shortest prompt of a batch to its last column and knows one end token, that of a tokenizer.
+    """KerasNLP's sampler goes on from the shortest prompt of a batch to the last column. It knows one end token, that of a tokenizer.
 
-    This one makes no step for the padding of prompts, as that of Keras 3 (`sut/keras3/causal_lm.py`), and knows several end tokens.
+    This one makes no step for the padding of prompts. It knows several end tokens. `sut/keras3/causal_lm.py` has its twin.
     """
 
     def __init__(self, buckets: Sequence[int], end_tokens: Sequence[int]):
@@ -27,7 +27,7 @@ class _Greedy(keras_nlp.samplers.GreedySampler):
         super().__init__()
         self.buckets, self.end_tokens = list(buckets), list(end_tokens)
 
-    def __call__(self, *given: Any, mask: Any = None, **named: Any) -> Any:
+    def __call__(self, *given: Any, mask: Any, **named: Any) -> Any:
         self.mask = tf.cast(mask, tf.bool)
         return super().__call__(*given, mask=mask, **named)
 
@@ -51,20 +51,21 @@ def load(workload: Workload) -> KerasCausalLM:
     model = build(workload)
     sampler = _Greedy(workload.config["prompt_buckets"], workload.config.get("end_tokens", ()))
     runtime.compile_to_predict(model, workload, sampler=sampler)
-    return KerasCausalLM(model, workload, runtime)
+    return KerasCausalLM(model, workload, runtime, {}, keras_nlp=keras_nlp.__version__)
 
 
 def build(workload: Workload) -> Any:
     """The checkpoint's model, without dropout, which counts in training alone."""
-    config = workload.config["model"]
-    check(config)
+    config, folder = workload.config["model"], workload.checkpoint
+    if config["model_type"] == "mistral":
+        older_mistral.check("KerasNLP's Mistral", config)
+    check_positions(workload)
     runtime.configure(workload)
-    kind = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])
-    model = kind(_BACKBONES[kind.__name__](config), preprocessor=None)
-    table = causal_lm_keras_nlp.mistral if kind.__name__ == "MistralCausalLM" else causal_lm_keras_nlp.gpt2
-    prefix = "transformer." if "transformer.wte.weight" in weights_files.names(workload.checkpoint) else ""
+    backbone, table = _BACKBONES[config["model_type"]]
+    model = getattr(keras_nlp.models, workload.config["classes"]["keras_nlp"])(backbone(config), preprocessor=None)
+    prefix = "transformer." if "transformer.wte.weight" in weights_files.names(folder) else ""
     for path, name, third, turned in table(config["num_hidden_layers"]):
-        variable, tensor = keras_weights.at(model, path), weights_files.tensor(workload.checkpoint, prefix + name).astype(np.float32)
+        variable, tensor = keras_weights.at(model, path), weights_files.tensor(folder, prefix + name).astype(np.float32, copy=False)
         value = tensor if third is None else np.split(tensor, 3, axis=-1)[third]
         variable.assign((value.T if turned else value).reshape(variable.shape))
     return model
@@ -100,18 +101,4 @@ def _gpt2(config: Mapping[str, Any]) -> Any:
     return backbone
 
 
-_BACKBONES = {"MistralCausalLM": _mistral, "GPT2CausalLM": _gpt2}
-
-
-def check(config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for a configuration that Transformers' Mistral has and KerasNLP's has not."""
-    if config["model_type"] != "mistral":
-        return
-    lacks = {
-        "a head that is tied to the embedding": config["tie_word_embeddings"],
-        "heads of another width than hidden_size / num_attention_heads": config.get("head_dim", 0) * config["num_attention_heads"]
-        not in (0, config["hidden_size"]),
-        "scaled rotary positions": "rope_scaling" in config,
-    }
-    if lacking := next((what for what, asked in lacks.items() if asked), None):
-        raise Unsupported(f"KerasNLP's Mistral lacks {lacking}: take native-torch")
+_BACKBONES = {"mistral": (_mistral, causal_lm_keras_nlp.mistral), "gpt2": (_gpt2, causal_lm_keras_nlp.gpt2)}

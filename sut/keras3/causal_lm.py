@@ -11,7 +11,7 @@ from keras import ops
 
 from sut.contract import Unsupported, Workload
 from sut.keras3 import exact, runtime
-from sut.keras_causal_lm import KerasCausalLM
+from sut.keras_causal_lm import KerasCausalLM, check_positions
 
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
@@ -51,8 +51,9 @@ def load(workload: Workload) -> KerasCausalLM:
     """The checkpoint's model, compiled for greedy generation."""
     config = workload.config["model"]
     check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
+    check_positions(workload)
     model = runtime.load_model(workload)
     exact.epsilon(model, config["rms_norm_eps"] if "rms_norm_eps" in config else config["layer_norm_epsilon"])
     sampler = "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
-    return KerasCausalLM(model, workload, runtime, stop_token_ids=tuple(workload.config.get("end_tokens", ())) or None)
+    return KerasCausalLM(model, workload, runtime, {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None})

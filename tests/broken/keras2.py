@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from sut.contract import Workload
-from sut.keras2.bert import load
+from sut.keras2 import bert, causal_lm
 from tests.broken import on_tensorflow, running
+
+
+def load(w: Workload) -> Any:
+    return (causal_lm if w.task == "generate" else bert).load(w)
 
 
 def recompile(sut: Any, **arguments: Any) -> Any:
     """`model.compile` again, as an author would who adds an argument."""
+    if sut.workload.task == "generate":
+        arguments["sampler"] = "greedy"
     sut.model.compile(optimizer="sgd", loss=None, metrics=None, **arguments)
     return sut
 
@@ -54,8 +60,8 @@ def mixed_policy(w: Workload) -> Any:
 
 BOTH = (honest, run_eagerly, functions_run_eagerly, mixed_policy)
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
-    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla)},
-    "keras2-tensorflow-graph": {"bert": (*BOTH, xla)},
+    "keras2-tensorflow": {"bert": (*BOTH, memo, without_xla), "mistral": (without_xla,)},
+    "keras2-tensorflow-graph": {"bert": (*BOTH, xla), "mistral": (xla,)},
 }
 
 if __name__ == "__main__":

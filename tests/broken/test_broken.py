@@ -36,6 +36,7 @@ MODULES = {
 EAGER, COMPILE, JAX, TENSORFLOW, GRAPH, KERAS_TORCH, NATIVE_JAX, KERAS2, KERAS2_GRAPH, HF = MODULES
 KERAS_BERT = ((JAX, "bert"), (TENSORFLOW, "bert"), (GRAPH, "bert"), (KERAS_TORCH, "bert"))
 KERAS2_BERT = ((KERAS2, "bert"), (KERAS2_GRAPH, "bert"))
+KERAS2_BOTH = ((KERAS2, "bert"), (KERAS2, "mistral"))
 XLA_AND_GRAPH = ((TENSORFLOW, "bert"), (GRAPH, "bert"))
 BERT = ((EAGER, "bert"), *KERAS_BERT)
 ANY_BERT = (*BERT, (NATIVE_JAX, "bert"))
@@ -107,8 +108,8 @@ EVIDENCE: list[tuple[str, tuple[tuple[str, str], ...], str]] = [
     ("debug_print", ((JAX, "bert"),), "1 calls of Python from compiled code"),
     ("numpy_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
     ("py_function", ((GRAPH, "bert"),), "1 calls of Python from compiled code"),
-    ("without_xla", ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), (KERAS2, "bert"), (HF, "bert")), "XLA compiled nothing of it"),
-    ("xla", ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert")), "XLA compiled some of it"),
+    ("without_xla", ((TENSORFLOW, "bert"), (TENSORFLOW, "mistral"), *KERAS2_BOTH, (HF, "bert")), "XLA compiled nothing of it"),
+    ("xla", ((GRAPH, "bert"), (GRAPH, "mistral"), (KERAS2_GRAPH, "bert"), (KERAS2_GRAPH, "mistral")), "XLA compiled some of it"),
     ("auto_clustering", ((GRAPH, "bert"),), "parts compiled by TensorFlow's auto-clustering"),
 ]
 PRECISION: list[tuple[str, tuple[tuple[str, str], ...]]] = [

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.execution import environments
+from harness.execution import environments, interpreter
 from harness.inputs import checkpoint, models
 from sut.contract import Workload
 from sut.registry import SUTS
@@ -34,16 +34,20 @@ def tiny_workload(sut: str, name: str, folder: Path) -> dict[str, Any]:
     return {**asdict(workload), "checkpoint": str(workload.checkpoint)}
 
 
-def run_module(interpreter: Path, module: str, sut: str, specification: Path, content: Any) -> None:
-    """Writes the specification as JSON and runs `python -m module specification` with the variables of `sut`."""
+def run_module(python: Path, module: str, sut: str, specification: Path, content: Any) -> None:
+    """Writes the specification as JSON and runs `python -m module specification` with the variables of `sut`.
+
+    The process ends with that of the tests, also where that is killed.
+    """
     specification.write_text(json.dumps(content))
     done = subprocess.run(
-        [str(interpreter), "-m", module, str(specification)],
+        [str(python), "-m", module, str(specification)],
         cwd=environments.ROOT,
         capture_output=True,
         text=True,
         env={**os.environ, **SUTS[sut].process_env, "PYTHONPATH": str(environments.ROOT)},
         check=False,
         timeout=600,
+        preexec_fn=interpreter.die_with_parent,
     )
     assert done.returncode == 0, done.stderr[-3000:]

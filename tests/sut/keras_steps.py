@@ -1,43 +1,62 @@
-"""How many steps KerasHub's loop makes of uneven prompts, in the environment of keras3-jax.
+"""How many steps Keras' loop makes of uneven prompts, in the environment of a Keras SUT.
 
 `python -m tests.sut.keras_steps SPEC.json` writes steps.json beside the specification.
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from sut.contract import Workload
-from sut.keras3 import causal_lm
+from sut.registry import load_module
 
 LENGTHS, NEW = np.array([3, 5, 9], np.int32), 8
 
 
-def generated(workload: Workload) -> dict[str, Any]:
-    """The tokens of three prompts, and how often a next one was chosen."""
-    sut, chosen = causal_lm.load(workload), list[int]()
-    own = sut.model.sampler.get_next_token
+def generated(sut: Any, sampler: Any, counted: Callable[[list[int]], None], wait: Callable[[], None]) -> dict[str, Any]:
+    """The tokens of three prompts, and how often a next one was chosen.
+
+    Args:
+        counted: makes the compiled loop add to a list at each step.
+        wait: until all additions are done.
+    """
+    own, chosen = sampler.get_next_token, list[int]()
 
     def get_next_token(probabilities: Any) -> Any:
-        jax.debug.callback(lambda: chosen.append(1))
+        counted(chosen)
         return own(probabilities)
 
-    sut.model.sampler.get_next_token = get_next_token
-    ids = np.random.default_rng(7).integers(3, workload.config["model"]["vocab_size"], (3, 16)).astype(np.int32)
+    sampler.get_next_token = get_next_token
+    ids = np.random.default_rng(7).integers(3, sut.config["model"]["vocab_size"], (3, 16)).astype(np.int32)
     batch = {"input_ids": ids, "prompt_length": LENGTHS, "max_new_tokens": np.full(3, NEW, np.int32)}
     tokens = sut.to_host(sut.predict(sut.prepare(batch)))["tokens"]
-    jax.effects_barrier()
+    wait()
     return {"tokens": tokens.tolist(), "steps": len(chosen)}
+
+
+def on_jax(sut: Any) -> dict[str, Any]:
+    """Keras 3 on JAX."""
+    import jax
+
+    return generated(sut, sut.model.sampler, lambda chosen: jax.debug.callback(lambda: chosen.append(1)), jax.effects_barrier)
+
+
+def on_tensorflow(sut: Any) -> dict[str, Any]:
+    """Keras 2, whose graphs may call Python where XLA does not compile them."""
+    import tensorflow as tf
+
+    return generated(sut, sut.model._sampler, lambda chosen: tf.py_function(lambda: chosen.append(1), [], []), lambda: None)
 
 
 def main(specification: Path) -> None:
     told = {}
     for case, spec in json.loads(specification.read_text()).items():
-        told[case] = generated(Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])}))
+        workload = Workload(**{**spec["workload"], "checkpoint": Path(spec["workload"]["checkpoint"])})
+        told[case] = (on_jax if workload.backend == "jax" else on_tensorflow)(load_module(spec["sut"], "causal_lm").load(workload))
     (specification.parent / "steps.json").write_text(json.dumps(told))
 
 

@@ -19,7 +19,7 @@ from scenarios.worker.reference import write_reference
 from scenarios.worker.teacher_forcing import forced_logits, own_logits
 from sut import padding
 from sut.contract import Evidence, Inference, Unsupported, Workload
-from sut.registry import REFERENCE, SUTS, load_module
+from sut.registry import REFERENCE, SUTS, load_module, unsupported
 
 Arrays = dict[str, np.ndarray]
 
@@ -82,12 +82,15 @@ def main(specification: Path) -> None:
         framework["drop_cache"](getattr(whole, "model", whole))
         save("dropped cache", whole)
         framework["restore_cache"]()
-    lacks_bfloat16 = f"{workload.model}/bfloat16" in SUTS[spec["sut"]].unsupported
+    cell = {"model": workload.model, "family": spec["family"], "task": workload.task, "precision": "bfloat16", "device": "cpu"}
+    lacks_bfloat16 = unsupported(spec["sut"], **cell)
     if not (few_shapes and forced or lacks_bfloat16):  # two graphs more, a third of its time; the classifier's one shows bfloat16 compiled
         half = module.load(replace(workload, precision="bfloat16"))
         save("bfloat16", half)
         told["bfloat16"] = seen(half, inputs)
-    refused = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
+    refused: dict[str, Any] = {"tf32": {"precision": "tf32"}, "cuda": {"device": "cuda"}, "script": {"execution": "script"}}
+    if workload.model == "gpt2":
+        refused["positions"] = {"config": {**workload.config, "prompt_buckets": [1000]}}
     (out / "refused.json").write_text(json.dumps({k: refusal(module, replace(workload, **v)) for k, v in refused.items()}))
     if spec["sut"] == "keras2-tensorflow":
         from tests.sut import keras2_lacks

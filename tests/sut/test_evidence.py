@@ -106,3 +106,9 @@ def test_what_cannot_run_is_refused_with_a_sentence(probed, sut, model, case):
     told = json.loads((probed(sut, model).out / "refused.json").read_text())[case]
     assert told.startswith(REFUSALS[case])
     assert "\n" not in told
+
+
+@pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
+def test_keras_refuses_a_padded_batch_that_is_longer_than_gpt2s_table_of_positions(probed, sut):
+    told = json.loads((probed(sut, "gpt2").out / "refused.json").read_text())["positions"]
+    assert told.startswith("prompts and answers are padded to 1045 tokens, and GPT-2 has 1024 positions")

@@ -3,8 +3,10 @@
 import json
 
 import numpy as np
+import pytest
 
 from sut import padding
+from sut.registry import SUTS
 from tests.support.frameworks import run_module, tiny_workload
 
 TOKENS = np.array([[5, 2, 7, 2], [5, 6, 7, 8], [2, 2, 2, 2], [5, 6, 3, 1]], np.int32)
@@ -28,11 +30,12 @@ def test_what_is_compiled_gets_a_bucket_and_what_runs_eagerly_the_longest_prompt
     assert padding.shape(batch, alike, eager=True) == (30, 45)
 
 
-def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path):
-    python, workload = interpreter("keras3-jax"), tiny_workload("keras3-jax", "mistral", tmp_path)
+@pytest.mark.parametrize("sut", ["keras3-jax", "keras2-tensorflow-graph"])
+def test_keras_makes_no_steps_for_the_padding_of_prompts(interpreter, tmp_path, sut):
+    python, workload = interpreter(SUTS[sut].environment), tiny_workload(sut, "mistral", tmp_path)
     buckets = {"padded": {"prompt_buckets": [16], "new_token_buckets": [8, 45]}, "exact": {"prompt_buckets": [9], "new_token_buckets": [8]}}
-    cases = {case: {**workload, "config": {**workload["config"], **each}} for case, each in buckets.items()}
-    run_module(python, "tests.sut.keras_steps", "keras3-jax", tmp_path / "spec.json", cases)
+    cases = {k: {"sut": sut, "workload": {**workload, "config": {**workload["config"], **each}}} for k, each in buckets.items()}
+    run_module(python, "tests.sut.keras_steps", sut, tmp_path / "spec.json", cases)
     told = json.loads((tmp_path / "steps.json").read_text())
     assert told["padded"] == told["exact"]
     assert told["exact"]["steps"] == 9 + 8 - 3  # from the end of the shortest prompt to that of the longest one's answer

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from sut import padding
-from sut.contract import Batch, Evidence, Unsupported, Workload
-from sut.keras2 import runtime
+from sut.contract import Batch, Evidence, Workload
+from sut.keras2 import older_mistral, runtime
 from sut.keras2.hugging_face import library
 
 
@@ -62,27 +62,11 @@ class TensorFlowCausalLM:
         return library.evidence(self.model, self.workload, "generate", call)
 
 
-def check(config: Mapping[str, Any]) -> None:
-    """Raises Unsupported for what Transformers' Mistral of today computes and its older one for TensorFlow takes no notice of.
-
-    Args:
-        config: the workload's.
-    """
-    model, longest = config["model"], config["prompt_buckets"][-1] + config["new_token_buckets"][-1]
-    if model["model_type"] != "mistral":
-        return
-    lacks = {
-        "heads of another width than hidden_size / num_attention_heads": model.get("head_dim", 0) * model["num_attention_heads"]
-        not in (0, model["hidden_size"]),
-        "a head that is tied to the embedding": model["tie_word_embeddings"],
-        "scaled rotary positions": "rope_scaling" in model,
-        f"a sliding window, and {longest} tokens need it": longest > (model.get("sliding_window") or longest),
-    }
-    if lacking := next((what for what, asked in lacks.items() if asked), None):
-        raise Unsupported(f"Transformers' Mistral for TensorFlow lacks {lacking}: take native-torch")
-
-
 def load(workload: Workload) -> TensorFlowCausalLM:
     """The checkpoint's model."""
-    check(workload.config)
+    model = workload.config["model"]
+    if model["model_type"] == "mistral":
+        longest = workload.config["prompt_buckets"][-1] + workload.config["new_token_buckets"][-1]
+        slides = {f"a sliding window, and {longest} tokens need it": longest > (model.get("sliding_window") or longest)}
+        older_mistral.check("Transformers' Mistral for TensorFlow", model, slides)
     return TensorFlowCausalLM(workload)

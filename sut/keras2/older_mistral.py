@@ -1,0 +1,27 @@
+"""What Transformers' Mistral of today computes, and its older ones of KerasNLP and of Transformers 4 for TensorFlow do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sut.contract import Unsupported
+
+
+def check(whose: str, config: Mapping[str, Any], more: Mapping[str, bool] | None = None) -> None:
+    """Raises Unsupported for a configuration that the older one takes no notice of.
+
+    Args:
+        whose: the older one, for the sentence.
+        config: the model's.
+        more: what it lacks beside, in words → whether this configuration asks for it.
+    """
+    lacks = {
+        "heads of another width than hidden_size / num_attention_heads": config.get("head_dim", 0) * config["num_attention_heads"]
+        not in (0, config["hidden_size"]),
+        "a head that is tied to the embedding": config["tie_word_embeddings"],
+        "scaled rotary positions": "rope_scaling" in config,
+        **(more or {}),
+    }
+    if lacking := next((what for what, asked in lacks.items() if asked), None):
+        raise Unsupported(f"{whose} lacks {lacking}: take native-torch")
