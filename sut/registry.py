@@ -1,4 +1,4 @@
-"""Every SUT, as one literal dict. Read by the parent (list, environments) and by the worker; imports no framework."""
+"""Every SUT, in one dict. Read by the parent (list, environments) and by the worker; imports no framework."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import ModuleType
 
 from sut.devices import DEVICES
@@ -38,7 +39,7 @@ class SutSpec:
         environment: environments/<name>-<device>.txt; "core" = the harness' own.
         summary: what it is, for the listing.
         process_env: the framework's own variables, needed before its import.
-        unsupported: "model", "model/task" or "model/precision" → the true reason.
+        unsupported: "model", "model/task", "model/precision" or "model/task/precision" → the true reason.
         families: the model families it is written for; empty: those it has a file for.
         options: name of each `--sut-option` → (its type, or the words it takes; what it does).
         precisions: those it can compute in on some device.
@@ -112,6 +113,51 @@ _HUGGING_FACE_LACKS = {
 _TORCH_OUT_OF_MEMORY = ("OutOfMemoryError", "can't allocate memory", "out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 _XLA_OUT_OF_MEMORY = ("ResourceExhausted", "RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 
+# What the SUTs of one library have in common. An entry of `SUTS` adds the rest, and may say otherwise.
+_keras3 = partial(SutSpec, module="sut.keras3.{family}", unsupported=_KERAS3_LACKS, classes="keras_hub", lora=PER_HEAD)
+_keras3_tensorflow = partial(
+    _keras3,
+    environment="keras3-tensorflow",
+    backend="tensorflow",
+    process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
+    packages=("keras", "keras-hub", "keras-cv", "tensorflow"),
+    variables=("KERAS", *_TENSORFLOW_VARIABLES),
+    out_of_memory=_XLA_OUT_OF_MEMORY,
+)
+_keras2 = partial(
+    SutSpec,
+    module="sut.keras2.{family}",
+    environment="keras2-tensorflow",
+    backend="tensorflow",
+    process_env=_KERAS2,
+    unsupported=_KERAS2_LACKS,
+    classes="keras_nlp",
+    packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
+    variables=("KERAS", *_TENSORFLOW_VARIABLES),
+    out_of_memory=_XLA_OUT_OF_MEMORY,
+)
+_native_torch = partial(
+    SutSpec,
+    module="sut.native_torch.{family}",
+    environment="native-torch",
+    process_env=_NATIVE_TORCH,
+    classes="transformers",
+    variables=_TORCH_VARIABLES,
+    out_of_memory=_TORCH_OUT_OF_MEMORY,
+)
+_hugging_face = partial(
+    SutSpec,
+    module="sut.keras2.hugging_face.{family}",
+    environment="hf-tensorflow",
+    backend="tensorflow",
+    process_env=_HUGGING_FACE,
+    unsupported=_HUGGING_FACE_LACKS,
+    classes="hf_tensorflow",
+    packages=("tf-keras", "transformers", "tensorflow"),
+    variables=_TENSORFLOW_VARIABLES,
+    out_of_memory=_XLA_OUT_OF_MEMORY,
+)
+
 SUTS: dict[str, SutSpec] = {
     "mock": SutSpec(
         module="sut.mock",
@@ -137,111 +183,53 @@ SUTS: dict[str, SutSpec] = {
             ),
         },
     ),
-    "keras3-jax": SutSpec(
-        module="sut.keras3.{family}",
+    "keras3-jax": _keras3(
         environment="keras3-jax",
         execution="xla",
         summary="Keras 3 with KerasHub or KerasCV on JAX, compiled by XLA",
         backend="jax",
-        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "jax", **_KERAS},
-        classes="keras_hub",
-        lora=PER_HEAD,
         packages=("keras", "keras-hub", "keras-cv", "jax", "jaxlib"),
         variables=("KERAS", "JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,
         without_keras="native-jax",
     ),
-    "keras3-tensorflow": SutSpec(
-        module="sut.keras3.{family}",
-        environment="keras3-tensorflow",
+    "keras3-tensorflow": _keras3_tensorflow(
         execution="xla",
         summary="Keras 3 with KerasHub or KerasCV on TensorFlow, compiled by XLA",
-        backend="tensorflow",
-        unsupported=_KERAS3_LACKS,
-        process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
-        classes="keras_hub",
-        lora=PER_HEAD,
-        packages=("keras", "keras-hub", "keras-cv", "tensorflow"),
-        variables=("KERAS", *_TENSORFLOW_VARIABLES),
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "keras3-tensorflow-graph": SutSpec(
-        module="sut.keras3.{family}",
-        environment="keras3-tensorflow",
+    "keras3-tensorflow-graph": _keras3_tensorflow(
         execution="graph",
         summary="Keras 3 with KerasHub or KerasCV on TensorFlow, traced to graphs without XLA",
-        backend="tensorflow",
-        unsupported=_KERAS3_LACKS,
-        process_env={"KERAS_BACKEND": "tensorflow", **_KERAS},
-        classes="keras_hub",
-        lora=PER_HEAD,
-        packages=("keras", "keras-hub", "keras-cv", "tensorflow"),
-        variables=("KERAS", *_TENSORFLOW_VARIABLES),
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "keras3-torch": SutSpec(
-        module="sut.keras3.{family}",
+    "keras3-torch": _keras3(
         environment="keras3-torch",
         execution="eager",
         summary="Keras 3 with KerasHub or KerasCV on PyTorch, nothing compiled",
         backend="torch",
-        unsupported=_KERAS3_LACKS,
         process_env={"KERAS_BACKEND": "torch", **_KERAS, **_TORCH},
-        classes="keras_hub",
-        lora=PER_HEAD,
         packages=("keras", "keras-hub", "keras-cv", "torch"),
         variables=("KERAS", *_TORCH_VARIABLES),
         out_of_memory=_TORCH_OUT_OF_MEMORY,
         without_keras="native-torch-eager",
     ),
-    "keras2-tensorflow": SutSpec(
-        module="sut.keras2.{family}",
-        environment="keras2-tensorflow",
+    "keras2-tensorflow": _keras2(
         execution="xla",
         summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, compiled by XLA",
-        backend="tensorflow",
-        process_env=_KERAS2,
-        unsupported=_KERAS2_LACKS,
-        classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
-        variables=("KERAS", *_TENSORFLOW_VARIABLES),
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "keras2-tensorflow-graph": SutSpec(
-        module="sut.keras2.{family}",
-        environment="keras2-tensorflow",
+    "keras2-tensorflow-graph": _keras2(
         execution="graph",
         summary="Keras 2 (tf_keras) with KerasNLP or KerasCV on TensorFlow, traced to graphs without XLA",
-        backend="tensorflow",
-        process_env=_KERAS2,
-        unsupported=_KERAS2_LACKS,
-        classes="keras_nlp",
-        packages=("tf-keras", "keras-nlp", "keras-cv", "tensorflow"),
-        variables=("KERAS", *_TENSORFLOW_VARIABLES),
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "native-torch-eager": SutSpec(
-        module="sut.native_torch.{family}",
-        environment="native-torch",
+    "native-torch-eager": _native_torch(
         execution="eager",
         summary="PyTorch with Transformers, segment-anything or diffusers as they are, nothing compiled",
-        process_env=_NATIVE_TORCH,
-        classes="transformers",
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
-        variables=_TORCH_VARIABLES,
-        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
-    "native-torch-compile": SutSpec(
-        module="sut.native_torch.{family}",
-        environment="native-torch",
+    "native-torch-compile": _native_torch(
         execution="compile",
         summary='PyTorch with Transformers, segment-anything or diffusers under torch.compile(mode="reduce-overhead")',
-        process_env=_NATIVE_TORCH,
-        classes="transformers",
         packages=("torch", "transformers", "peft", "segment-anything", "diffusers"),
-        variables=_TORCH_VARIABLES,
-        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
     "native-jax": SutSpec(
         module="sut.native_jax.{family}",
@@ -260,59 +248,30 @@ SUTS: dict[str, SutSpec] = {
         variables=("JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "native-torch-script": SutSpec(
-        module="sut.native_torch.{family}",
-        environment="native-torch",
+    "native-torch-script": _native_torch(
         execution="script",
         summary="PyTorch with Transformers, traced to TorchScript",
-        process_env=_NATIVE_TORCH,
         unsupported={"bert/fit": "TorchScript traces are measured while they answer, not while they train: take native-torch-eager"},
         families=("bert", "hidden_states"),
-        classes="transformers",
         packages=("torch", "transformers"),
-        variables=_TORCH_VARIABLES,
-        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
-    "hf-tensorflow": SutSpec(
-        module="sut.keras2.hugging_face.{family}",
-        environment="hf-tensorflow",
+    "hf-tensorflow": _hugging_face(
         execution="graph",
         summary="TensorFlow models of Transformers 4 on Keras 2, traced to graphs without XLA",
-        backend="tensorflow",
-        process_env=_HUGGING_FACE,
-        unsupported=_HUGGING_FACE_LACKS,
-        classes="hf_tensorflow",
-        packages=("tf-keras", "transformers", "tensorflow"),
-        variables=_TENSORFLOW_VARIABLES,
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
-    "hf-tensorflow-xla": SutSpec(
-        module="sut.keras2.hugging_face.{family}",
-        environment="hf-tensorflow",
+    "hf-tensorflow-xla": _hugging_face(
         execution="xla",
         summary="TensorFlow models of Transformers 4 on Keras 2, compiled by XLA",
-        backend="tensorflow",
-        process_env=_HUGGING_FACE,
-        unsupported=_HUGGING_FACE_LACKS,
-        classes="hf_tensorflow",
-        packages=("tf-keras", "transformers", "tensorflow"),
-        variables=_TENSORFLOW_VARIABLES,
-        out_of_memory=_XLA_OUT_OF_MEMORY,
     ),
 }
 
 REFERENCES: dict[str, SutSpec] = {
-    REFERENCE: SutSpec(
+    REFERENCE: _native_torch(
         module="sut.reference.{family}",
-        environment="native-torch",
         execution="eager",
         summary="Transformers, segment-anything and diffusers called plainly, by files that share no code with a SUT",
-        process_env=_NATIVE_TORCH,
         precisions=("float32",),
-        classes="transformers",
         packages=("torch", "transformers", "segment-anything", "diffusers"),
-        variables=_TORCH_VARIABLES,
-        out_of_memory=_TORCH_OUT_OF_MEMORY,
     ),
 }
 """What makes references and is never measured: no command lists it, and `--sut` does not take it."""
