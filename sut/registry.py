@@ -51,6 +51,7 @@ class SutSpec:
         variables: first words of environment variables that change its figures, as regular expressions.
         out_of_memory: words of the errors by which it tells that it is out of memory.
         without_keras: of a SUT of Keras, the one that computes the same on the same framework without it.
+        on_keras2: of a SUT of Keras 3, the one of Keras 2 with the same framework and execution.
         lora: how its library's LoRA lays out what it trains: MATRIX or PER_HEAD.
     """
 
@@ -72,6 +73,7 @@ class SutSpec:
     variables: tuple[str, ...] = ()
     out_of_memory: tuple[str, ...] = ()
     without_keras: str | None = None
+    on_keras2: str | None = None
     lora: str = MATRIX
 
 
@@ -197,10 +199,12 @@ SUTS: dict[str, SutSpec] = {
     "keras3-tensorflow": _keras3_tensorflow(
         execution="xla",
         summary="Keras 3 with KerasHub or KerasCV on TensorFlow, compiled by XLA",
+        on_keras2="keras2-tensorflow",
     ),
     "keras3-tensorflow-graph": _keras3_tensorflow(
         execution="graph",
         summary="Keras 3 with KerasHub or KerasCV on TensorFlow, traced to graphs without XLA",
+        on_keras2="keras2-tensorflow-graph",
     ),
     "keras3-torch": _keras3(
         environment="keras3-torch",

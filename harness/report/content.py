@@ -61,6 +61,20 @@ class Overhead:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Upgrade:
+    """Keras 3 beside Keras 2, with the same framework and execution.
+
+    Attributes:
+        ratio: the speed of Keras 3 over that of Keras 2.
+    """
+
+    work: str
+    keras3: str
+    keras2: str
+    ratio: statistics.Ratio
+
+
+@dataclass(frozen=True, kw_only=True)
 class Content:
     """Everything a report says.
 
@@ -138,7 +152,7 @@ class Content:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """What stands below the headline: the answer of each contest, if there are several, means over them, and the machine's noise."""
+        """The sentences below the headline: answers of contests (if several), means, the benchmark of 2019, matrix products and noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
             return [*self.means, *self.words_of_2019, *self.products, *self.noise]
@@ -155,13 +169,16 @@ class Content:
 
     @cached_property
     def noise(self) -> list[str]:
-        """What two series of the same cell differ by, which is the machine's own noise: a sentence for each twin of a sweep."""
+        """The machine's own noise: a sentence for each twin of a sweep, which says how much two series of the same cell differ."""
         pairs = [(g, t) for t in self.twins for g in self.current if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
         return [f"noise: {g.sut}, {compare.describe(g)}, measured twice in turns: {_noise(tables.ratio(t, g))}" for g, t in pairs]
 
     @cached_property
     def products(self) -> list[str]:
-        """How fast each framework multiplied large matrices beside the runs; a sentence for each place they ran in."""
+        """A sentence for each place with two frameworks or more: how fast each framework multiplied large matrices beside the runs.
+
+        A place is a precision, a device, a machine and environment variables.
+        """
         rates: dict[tuple[str, ...], dict[str, list[float]]] = {}
         for g in self.current:
             framework = framework_of(g.cell.sut)
@@ -235,8 +252,19 @@ class Content:
         ]
 
     @cached_property
+    def upgrades(self) -> list[Upgrade]:
+        """An upgrade for each Keras 3 SUT that has a SUT of Keras 2 beside it."""
+        return [
+            Upgrade(work=c.name, keras3=new.sut, keras2=old.sut, ratio=tables.ratio(new, old))
+            for c in self.contests
+            for new in c.good
+            for old in c.good
+            if new.cell.sut in SUTS and old.cell.sut == SUTS[new.cell.sut].on_keras2
+        ]
+
+    @cached_property
     def advice(self) -> list[str]:
-        """What to think of the repeats, a sentence each with the cells it is said of, and how much is left out."""
+        """Sentences on how far to trust the figures, each with the cells it is about, and one on how many cells are left out."""
         said: dict[str, list[str]] = {}
         for g in self.current:
             for sentence in g.advice:
@@ -284,9 +312,9 @@ def of_results(results: Sequence[Result], source: str) -> Content:
 
 
 def _started(group: Group, groups: Iterable[Group]) -> Group:
-    """Of a cell that never started one that did, for the same work; else the cell itself.
+    """Return a group that started and did the same work as `group`, whose cell never started. Return `group` itself if there is none.
 
-    Such a cell knows no machine, and perhaps neither the digest of its weights nor a length that its inputs decide.
+    A cell that never started knows no machine. It may also lack the digest of its weights, and a length that its inputs decide.
     """
     unknown = {"weights": Cell.weights, "seq_len": None}
     mine = [(name, value) for name, value in group.work if unknown.get(name, ()) != value]
@@ -295,7 +323,7 @@ def _started(group: Group, groups: Iterable[Group]) -> Group:
 
 
 def _apart(group: Group, same: Sequence[Group]) -> str:
-    """What tells a group from others whose work has the same name: the mode, the machine, or what `compare.describe` leaves out."""
+    """Return what tells a group from others whose work has the same name: mode, machine, weights or end tokens. Empty if nothing does."""
     values = [
         (g.last.result.mode, g.last.machine, f"weights {g.cell.weights}", g.cell.eos and f"end tokens: {g.cell.eos}")
         for g in (group, *same)

@@ -30,6 +30,7 @@ def document(content: Content) -> dict[str, Any]:
         "answer": content.headline,
         "means": content.means,
         "keras_overheads": [asdict(overhead) for overhead in content.overheads],
+        "keras_upgrades": [asdict(upgrade) for upgrade in content.upgrades],
         "comparisons": [_comparison(contest) for contest in content.contests],
         "rows": rows(content),
         "advice": content.advice,
@@ -87,6 +88,10 @@ def _markdown(content: Content) -> Iterator[str]:
     if content.overheads:
         header = ("work", "Keras", "beside", "a batch with Keras", "without", "speed of Keras over that without")
         yield from _table(header, (_overhead(o) for o in content.overheads))
+        yield ""
+    if content.upgrades:
+        header = ("work", "Keras 3", "Keras 2", "speed of Keras 3 over Keras 2")
+        yield from _table(header, ([u.work, u.keras3, u.keras2, _ratio(u.ratio)] for u in content.upgrades))
         yield ""
     yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)

@@ -208,6 +208,19 @@ def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_p
     assert "20, 10 ms" in page.render(gathered(tmp_path), WHEN)
 
 
+def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
+    with_xla, without = {"keras3-tensorflow": 40, "keras2-tensorflow": 50}, {"keras3-tensorflow-graph": 60, "keras2-tensorflow-graph": 30}
+    for sut, speed in {**with_xla, **without, "keras3-jax": 9}.items():
+        write(tmp_path, cell(sut), [speed, speed * 1.01, speed], sweep="s-1")
+    report = gathered(tmp_path)
+    assert [(u.keras3, u.keras2, round(u.ratio.value, 3)) for u in report.upgrades] == [
+        ("keras3-tensorflow-graph", "keras2-tensorflow-graph", 2),
+        ("keras3-tensorflow", "keras2-tensorflow", 0.8),
+    ]
+    assert "<h2>Keras 3 beside Keras 2</h2>" in page.render(report, WHEN)
+    assert "| keras3-tensorflow | keras2-tensorflow | 0.8 × (" in exports.markdown(report)
+
+
 def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     for sut, speed in (("keras3-jax", 90), ("keras3-torch", 20), ("keras2-tensorflow", 30), ("native-torch-eager", 45)):
         write(tmp_path, cell(sut, batch_size=256), [speed - 1, speed, speed + 1], sweep="s-1")
