@@ -1,9 +1,9 @@
-"""How often the harness' statistics are right: pairs of simulated cells, with noise as a shared machine has it.
+"""This benchmark counts how often the harness' statistics are right, on pairs of simulated cells with the noise of a shared machine.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--comparisons N] [--noise 0.02] [--drift 0.03]
 
-(after one `./run.sh list`, which makes that environment). Each run of a cell is its true speed, times noise of its own, times a drift that
-all cells share (an autoregressive process, 0.8 from one run to the next), and 3 % of the runs take 30 % longer. Repeats are interleaved:
+The first `./run.sh list` makes that environment. The speed of a run is the true speed of its cell, times noise of its own, times a drift
+that all cells share (an autoregressive process, 0.8 from one run to the next). 3 % of the runs take 30 % longer. Repeats are interleaved:
 A B A B. The table says how many pairs of equal cells are called different, and how many intervals hold the truth.
 """
 

@@ -1,10 +1,10 @@
-"""What an accelerator does, within a number of minutes: the cells of harness/recipes/accelerator.toml, what matters most first.
+"""This benchmark measures what an accelerator does with the cells of harness/recipes/accelerator.toml, in a number of minutes.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.accelerator --minutes 30 [--device cuda] [--python python3]
 
-(after one `./run.sh list`, which makes that environment). Each cell runs in a process and a time box of its own. After each cell
-accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command goes on where it was, and
-tries cells that failed again, after all others.
+The first `./run.sh list` makes that environment. The cells that matter most come first. Each cell runs in a process and a time
+box of its own. After each cell accelerator.json and accelerator.md in --out are written anew. However the program ended, the same command
+goes on from there. Cells that failed are tried again after all others.
 """
 
 from __future__ import annotations
@@ -124,13 +124,13 @@ def _state(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def _order(series: list[Series], state: Mapping[str, Any]) -> list[Series]:
-    """What is to be measured: first what was never begun or was cut off, then what keeps being cut off, and what failed."""
+    """List the cells that are left to measure: first those never begun or cut off once, then those cut off more often or failed."""
     left = [one for one in series if state["cells"].get(one.command, {}).get("status") not in _FINAL]
     return sorted(left, key=lambda one: one.command in state["cells"] or state["cut"].get(one.command, 0) >= _MOST_CUT)
 
 
 def _lacks(one: Series, flags: argparse.Namespace) -> str:
-    """What --python lacks for a cell, in one sentence; empty where nothing is known to be lacking."""
+    """Return what the interpreter of --python lacks for a cell, in one sentence. Empty if nothing is known to be lacking."""
     request = one.request
     if request is None or not flags.python or request.spec.environment == "core":
         return ""
@@ -208,7 +208,7 @@ def _prepare(one: Series, state: dict[str, Any], flags: argparse.Namespace) -> N
 
 
 def _bytes_per_second(flags: argparse.Namespace) -> float:
-    """How fast the device copies its own memory, read and written; 0 where torch cannot tell."""
+    """Measure how many bytes a second the device copies in its own memory, read and written ones together. 0 where torch cannot tell."""
     name = spec_of(REFERENCE).environment
     try:
         if flags.python:

@@ -1,11 +1,12 @@
-"""Whether anything in a file makes the audit break off, warn, hang, take memory, change its mind, or say what is no clean text.
+"""This benchmark damages files of a run directory, and checks that an audit of it keeps its promises.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/audit_fuzz.py RUN... --seconds N [--seed S] [--keep DIR] [--only N]
 
-(after one `./run.sh list`). RUN: a small run directory, as `./run.sh --sut mock …` and `./run.sh compliance RUN`
-make it, or a submission. One
-file of a copy is damaged at a time, of those the audit opens: mostly values, keys and lines, for changed bytes alone seldom get past a
-parser. Inputs follow from the seed, each by itself: --only repeats one. A file that breaks a promise is left in --keep.
+The first `./run.sh list` makes that environment. The audit must not break off, warn, hang, take much memory, find something else in the
+same files, or print unclean text. RUN is a small run directory, as `./run.sh --sut mock …` and `./run.sh compliance RUN` make it, or a
+submission. One file of a copy is damaged at a time, of those the audit opens. Mostly values, keys and lines are damaged, because changed
+bytes alone seldom get past a parser. Each input follows from the seed and its own number, so --only repeats one. A file that breaks a
+promise of the audit is left in --keep.
 """
 
 from __future__ import annotations

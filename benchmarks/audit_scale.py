@@ -1,10 +1,10 @@
-"""What an audit costs in time and memory: a run directory of a million samples, real LoadGen logs, audited in a process of its own.
+"""This benchmark measures the time and memory of an audit, on a run directory of a million samples with real LoadGen logs.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/audit_scale.py [--samples N] [--keep DIR]
 
-(after one `./run.sh list`, which makes that environment). LoadGen's Offline performance and accuracy tests run once each, each in its own
-process, against answers of eight bytes that lie ready; around their logs comes what the heavy checks read: trace, reference, record,
-truncated log. The goal is 10 s and 300 MB for a million samples.
+The first `./run.sh list` makes that environment. LoadGen's Offline performance and accuracy tests run once each, each in its own process.
+Their answers of eight bytes lie ready. Beside LoadGen's logs lies what the heavy checks read: trace, reference, record, truncated log.
+The audit runs in a process of its own. The goal is 10 s of CPU time and 300 MB for a million samples.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What GPT-2's explicit causal mask costs native PyTorch: each execution with the mask and without it, in turns. A table in Markdown.
+"""This benchmark measures what GPT-2's explicit causal mask costs native PyTorch. It prints a table in Markdown.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.causal_mask [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
 
-(after one `./run.sh list`, which makes that environment). No input is padded or packed, so `scaled_dot_product_attention` may be told that
-it is causal, and needs no mask. Without a cache of keys and values Transformers looks at the positions to see that. A trace and a graph
-of torch.compile cannot look, and make a mask in each call. Here each execution runs with a mask and without it.
+The first `./run.sh list` makes that environment. No input is padded or packed, so `scaled_dot_product_attention` needs no mask:
+it may be told that attention is causal. Without a cache of keys and values Transformers looks at the positions to see whether inputs are
+packed. A trace and a graph of torch.compile cannot look, and make a mask in each call. Here each execution runs with a mask and without
+it, in turns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What the harness costs a training: its timer around a SUT's `fit`, beside the framework's bare loop on the same model and batches.
+"""This benchmark measures what the harness costs a training. It prints a table in Markdown.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.fit_overhead [--suts …] [--size base --batch-size 8 --seq-len 128]
 
-(after one `./run.sh list`, which makes that environment). The model is bert. One process for each SUT loads it, and calls both loops in
-turns (benchmarks/fit_loops.py). It prints a table in Markdown.
+The first `./run.sh list` makes that environment. A SUT's `fit` with the harness' timer around it is compared with the framework's bare
+loop, on the same model and batches. The model is bert. One process for each SUT loads the model, and calls both loops in turns
+(benchmarks/fit_loops.py).
 """
 
 from __future__ import annotations

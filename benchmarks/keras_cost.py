@@ -1,10 +1,10 @@
-"""What Keras costs over JAX and over PyTorch: a SUT of Keras and the one without it, in turns, so that whatever slows one slows both.
+"""This benchmark measures what Keras costs over JAX and over PyTorch. It prints a table in Markdown.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
-(after one `./run.sh list`, which makes that environment). It prints a table in Markdown. Each SUT has a process in its own environment, and
-waits while the other one calls. A turn is calls of `predict` and `to_host` of one prepared batch for 20 ms, at least one. Checkpoints go to
-a temporary folder.
+The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns, so that whatever slows one slows both.
+Each SUT has a process in its own environment, and waits while the other one calls. A turn calls `predict` and `to_host` of one prepared
+batch for 20 ms, at least once. Checkpoints go to a temporary folder.
 """
 
 from __future__ import annotations

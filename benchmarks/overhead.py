@@ -1,11 +1,12 @@
-"""What the harness costs: over LoadGen alone with the same settings, and over a bare loop on the same SUT.
+"""This benchmark measures what the harness costs: over LoadGen alone with the same settings, and over a bare loop on the same SUT.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/overhead.py [--rounds N] [--seconds S]
 
-(after one `./run.sh list`, which makes that environment). Every figure of a row comes from one run with its rivals taking turns, because
-the machine's own speed drifts; the median of the rounds is told with the least and the most. It prints the table of the README.
+The first `./run.sh list` makes that environment. Every figure of a row comes from one run with its rivals taking turns, because the
+machine's own speed drifts. A figure is the median of the rounds, beside the least and the most. The program prints the first two tables of
+docs/overhead.md.
 
-Three kinds of child process, each with at most one LoadGen test:
+There are three kinds of child process, each with at most one LoadGen test:
   harness    our callbacks, data set, answers and heartbeat around a SUT that does nothing
   alone      LoadGen and callbacks that complete every sample with one constant, nothing else
   turns      a real SUT: bare loop, LoadGen through the harness, bare loop again

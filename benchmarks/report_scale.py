@@ -1,9 +1,9 @@
-"""What a report costs in time and size: a folder of a thousand synthetic cells, its page made in a process of its own.
+"""This benchmark measures the time and size of a report, on a folder of a thousand synthetic cells.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/report_scale.py RUN_DIR [--cells N] [--repeats N] [--keep DIR]
 
-RUN_DIR is one finished run, such as one of the mock. It is copied, and SUT, model, batch and figures of the copies are edited. The goal is
-10 s and 5 MB for 1,000 cells.
+RUN_DIR is one finished run, such as one of the mock. Each cell is a copy of that run with its own SUT, model, batch and
+figures. The page is made in a process of its own. The goal is 10 s and 5 MB for 1,000 cells.
 """
 
 from __future__ import annotations

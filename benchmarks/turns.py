@@ -117,7 +117,7 @@ def _call(spec: Mapping[str, Any], inputs: Path) -> Callable[[], Any]:
 
 
 def _mark_programs() -> None:
-    """What Keras compiles gets a Python frame of its own: time in a compiled program is that of the frame which calls it."""
+    """Give each program that Keras compiles a Python frame of its own. Time in the program counts as time of the frame that calls it."""
     trainer = importlib.import_module("keras.src.backend.jax.trainer")
     compiled = trainer.jit
     setattr(trainer, "jit", lambda *rest, **named: _marked(compiled(*rest, **named)))  # noqa: B010  a module's function is replaced

@@ -100,7 +100,11 @@ def _links(root: Path, round_rules: rules.Rules) -> list[str]:
 
 
 def _strays(places: Sequence[ResultFolder], round_rules: rules.Rules) -> Iterator[Fault | str]:
-    """What would go unseen: misspelt divisions, submitters without results, two folders of one scenario."""
+    """Yield a fault for each wrong folder of the tree that no other check sees.
+
+    Wrong are a division in other letter case, a submitter without results, several folders of one scenario, and a run directory that
+    holds several result folders.
+    """
     root = places[0].root
     for path in files.listed(root):
         if path.name not in round_rules.layout.divisions and path.name.lower() in round_rules.layout.divisions:

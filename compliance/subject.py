@@ -103,12 +103,12 @@ class Subject:
 
     @property
     def on_edge(self) -> bool:
-        """Whether the system description says that this is an edge system."""
+        """True if the system description says that this is an edge system."""
         return "edge" in str((self.system or {}).get("system_type")).lower()
 
     @property
     def no_reference(self) -> bool:
-        """Whether record.json says that no reference could be made, and why."""
+        """True if record.json names no reference, and gives a reason why none could be made."""
         return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
     @property

@@ -1,8 +1,8 @@
-"""What ends a command early: one clear sentence and an exit code (2 usage, 3 environment)."""
+"""These errors end a command early, with one clear sentence and an exit code (2 usage, 3 environment)."""
 
 
 class HarnessError(Exception):
-    """What the user must mend before anything can be measured; its text is the one sentence shown."""
+    """A fault that the user must mend before anything can be measured. Its text is the one sentence that is shown."""
 
     exit_code = 4
 

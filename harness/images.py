@@ -1,4 +1,4 @@
-"""What a model that makes images answered: images/ of a run directory."""
+"""This module writes and reads images/ of a run directory: the first images that a model made."""
 
 from __future__ import annotations
 

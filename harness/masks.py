@@ -1,4 +1,4 @@
-"""What a segmenting model answered, drawn over its images: masks/ of a run directory."""
+"""This module writes and reads masks/ of a run directory: a segmenting model's masks, drawn over its first images."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[s
 
 
 def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome | None) -> dict[str, Any]:
-    """What the performance test tells, even where the accuracy test failed after it."""
+    """Return the figures of the performance test, even if a later test failed. Empty if the performance test itself did not end well."""
     if performance is None or performance.status != "ok":
         return {}
     read = _of_loadgen if _by_loadgen(record) else _of_training

@@ -100,7 +100,7 @@ def _steps(result: Result) -> str:
 
 
 def accuracy(result: Result) -> str:
-    """Whether the answers are right, how far off they are and what the limit is, in one line."""
+    """Return one line on the answers: whether they are right, how far off they are and what the limit is."""
     a = result.accuracy
     assert a is not None
     extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])

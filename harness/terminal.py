@@ -109,9 +109,9 @@ def result_as_json(result: Result) -> dict[str, Any]:
 
 
 def result(result: Result, hint: str = "", before: str | None = None) -> None:
-    """What a reader wants to know first: did it work, how fast, is it right, what ran, where does it lie, what next.
+    """Print a result as answers to a reader's questions: did it work, how fast, is it right, what ran, where does it lie, what next.
 
-    `before`: what it is beside the last run of the same cell; `hint`: the next command.
+    `before` compares the result with the last run of the same cell. `hint` is the next command.
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
@@ -259,7 +259,7 @@ def _place(text: str) -> Text:
 
 
 def answers(samples: Iterable[Words]) -> None:
-    """What a model answered, in words: prompt, text, and where it leaves the reference's."""
+    """Print what a model answered, in words: the prompt, the answer, and where the answer leaves the reference's."""
     console = Console(highlight=False, soft_wrap=True)
     for sample in samples:
         console.print(Text.assemble(("\nprompt     ", "dim"), escape(sample.prompt)))

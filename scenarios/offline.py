@@ -19,10 +19,10 @@ _LONGER = 1.1
 
 
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
-    """What the scenario adds to user.conf.
+    """Return the settings that the scenario adds to user.conf.
 
     LoadGen issues max(min_query_count, 1.1 × min_duration × target_qps) samples (test_settings_internal.cc), whatever the batch. A batch
-    that is filled up costs as much as a full one and counts for less, so min_query_count is raised to whole batches.
+    that is filled up costs as much as a full one and counts for less. So this raises min_query_count to whole batches.
     """
     rate = job.limits.rate_margin * 1e9 / calibration["fastest_sample_ns"]
     return {"target_qps": rate, "min_query_count": _samples(job, rate, calibration["median_sample_ns"], in_flight)}
@@ -47,7 +47,7 @@ def _up(count: int, unit: int) -> int:
 
 
 def least(job: Job) -> str:
-    """What a quick test needs at least, in words."""
+    """Return the least that a quick test needs, in words."""
     return f"{LEAST_BATCHES} whole batches of {job.workload.batch_size}"
 
 

@@ -18,7 +18,7 @@ _LEAST_QUERIES = 64
 
 
 def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dict[str, float]:
-    """What the scenario adds to user.conf."""
+    """Return the settings that the scenario adds to user.conf."""
     limits, latency_ms = job.limits, calibration["median_sample_ns"] / 1e6
     if not limits.quick:
         return {"target_latency": (_TARGET_EQUAL_ISSUE if limits.equal_issue else _TARGET) * latency_ms}
@@ -29,7 +29,7 @@ def user_conf(job: Job, calibration: Mapping[str, float], in_flight: int) -> dic
 
 
 def least(job: Job) -> str:
-    """What a quick test needs at least, in words."""
+    """Return the least that a quick test needs, in words."""
     return "one query"
 
 

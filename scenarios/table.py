@@ -46,17 +46,17 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is known of a scenario without running it.
+    """The facts that are known of a scenario without running it.
 
     Attributes:
         name: LoadGen's own, or `Fit`.
-        loadgen: whether LoadGen drives it. What follows `figure` is said of such a scenario only.
+        loadgen: whether LoadGen drives it. Only such a scenario has `module` and the attributes after `figure`.
         module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`, `drive(issue, indices)` and
             `callbacks(sut, qsl, respond, job, started)`.
         measures: one word for the flag's help.
         figure: its number.
-        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) → what LoadGen's arithmetic makes of them.
-        trace_bytes_a_sample: of LoadGen's trace, measured on LoadGen 6.0.17.
+        counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) → the Counts by LoadGen's arithmetic.
+        trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen 6.0.17.
         one_query: all samples come in one query, pass after pass; other scenarios draw theirs, and each query has a latency.
         one_sample_a_query: batches are of one.
     """

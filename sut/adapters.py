@@ -40,15 +40,16 @@ def shapes(config: Mapping[str, Any], lora: Mapping[str, Any], name: str) -> tup
 
 
 def parameters(config: Mapping[str, Any], lora: Mapping[str, Any]) -> int:
-    """How many parameters are trained."""
+    """Return the number of parameters that LoRA trains."""
     layer = sum(math.prod(shape) for name in LAYERS for shape in shapes(config, lora, name))
     return int(config["num_hidden_layers"]) * layer
 
 
 def first(config: Mapping[str, Any], lora: Mapping[str, Any], layer: int, name: str) -> np.ndarray:
-    """What A of a layer's product begins with, float32. B begins with zeros, so that nothing is changed before the first step.
+    """Return the values that A of a layer's product begins with, float32, in the shape of A.
 
-    The distribution is peft's: uniform, up to 1 / sqrt(in) on both sides.
+    B begins with zeros, so that nothing is changed before the first step. The distribution of A is peft's: uniform, up to 1 / sqrt(in) on
+    both sides.
     """
     shape, _ = shapes(config, lora, name)
     values = np.random.default_rng([_SEED, layer, *name.encode()]).uniform(-1, 1, shape)

@@ -21,17 +21,17 @@ def evidence(
     computed: Set[str],
     detail: Mapping[str, Any],
 ) -> Evidence:
-    """What the measured call runs.
+    """Return the evidence of what the measured call runs.
 
-    Precision: that of a product in the dtype of the weights; "mixed" where weights, the layers that compute with them, or most of the
-    call's own products differ, or where one of these is narrower.
+    Its precision is that of a product in the dtype of the weights. It is "mixed" if the weights, the layers that compute with them, or most
+    of the call's own products differ, or if one of these products is narrower.
 
     Args:
         backend: `sut.jax_programs` or a module `sut.keras3.on_<backend>`.
-        name: what of the model the call is to reach, for the reader.
+        name: the part of the model that the call is to reach, for the reader.
         watch: makes the call, and returns what the backend saw of it; `graphs` is its number of compiled graphs.
         held, computed: the dtypes of the weights, and those their layers compute in (a mixed policy casts at each call).
-        detail: more for the reader, as versions.
+        detail: more facts for the reader, such as versions.
     """
     dtype = min(held)
     with device_memory.probing(lambda: backend.peak_device_bytes(workload.device)):

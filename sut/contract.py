@@ -1,4 +1,4 @@
-"""What a SUT is told (Workload), what it must do (Inference or Training), and how it proves what ran (Evidence)."""
+"""This module defines what a SUT is told (Workload), what it must do (Inference or Training), and how it proves what ran (Evidence)."""
 
 from __future__ import annotations
 
@@ -48,13 +48,16 @@ class Workload:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What shows which execution and precision really ran. Taken after warm-up and after the test: a new graph between them is a finding.
+    """The proof of which execution and precision really ran.
+
+    A LoadGen test takes it after the warm-up and once more at its end. A training takes it twice at its end. A new graph between the two
+    is a finding.
 
     Attributes:
         graphs: compiled graphs so far (XLA programs, Dynamo graphs, traced modules); 0 = eager.
         graph_breaks: breaks of a captured graph; None where the framework does not count them.
         precision: read off the loaded weights and a probe product, never off a flag.
-        compiled_share: of the model's forward passes in one probe of the measured call, the share that ran compiled. A model may hold a
+        compiled_share: the share of the model's forward passes that ran compiled, in one probe of the measured call. A model may hold a
             compiled graph that the measured call never enters. None where the framework compiles the whole call as one program.
         peak_device_bytes: most bytes the framework held on the accelerator since it was loaded; None on a CPU.
         matrix_flops: floating-point operations a second of a large matrix product in the measured precision, on the same device. A model
@@ -100,9 +103,10 @@ class Inference(Protocol):
         """Wait for the device: every time that is taken ends here or in `to_host`."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """What the framework itself sees of `call`, which the harness makes of the timed one: `predict` and `to_host` of a prepared batch.
+        """Return what the framework itself sees of `call`, which makes the timed call: `predict` and `to_host` of prepared batches.
 
-        It must be made, once, under the framework's profiler. Untimed; its shape has run before, so that it compiles nothing.
+        The SUT must make `call` exactly once, under the framework's profiler. It is not timed. Its shapes have run before, so that it
+        compiles nothing.
         """
 
 
@@ -137,4 +141,4 @@ class Training(Protocol):
         """Wait for the device."""
 
     def evidence(self, call: Callable[[], Any]) -> Evidence:
-        """What the framework itself sees of `call`, which makes some more steps by `fit`. It must be made, once."""
+        """Return what the framework itself sees of `call`, which makes some more steps by `fit`. The SUT must make it exactly once."""

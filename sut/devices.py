@@ -38,7 +38,7 @@ class Device:
 
     @property
     def accelerator(self) -> bool:
-        """Whether it is a card with memory of its own."""
+        """True if the device is a card with memory of its own."""
         return self.driver is not None
 
 

@@ -78,7 +78,10 @@ def _listen() -> None:
 
 
 def configure(device: str, wanted: str) -> None:
-    """What was counted before is forgotten: it was another model's."""
+    """Choose JAX's device and the precision of float32 products, and begin to count compilations.
+
+    Earlier counts are forgotten, for they were another model's. Raises Unsupported if JAX finds no such device.
+    """
     jax.config.update("jax_default_matmul_precision", _MATMUL[wanted])
     _set_for_all[:] = [_MATMUL[wanted]]
     _compilations.clear()
@@ -128,11 +131,12 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(call: Callable[[], Any]) -> dict[str, Any]:
-    """What JAX sees of the call; the model's programs are those that hold matrix products.
+    """Return what JAX sees of the call. The model's programs are those that hold matrix products.
 
-    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often it
-    enters them; a model that is compiled as a whole is one region a batch. `operators`: other programs that it runs; a call that is run
-    eagerly, or with JAX's jit disabled, is made of them. `host_callbacks`: calls of Python from within the programs.
+    `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often the
+    call enters these programs; a model that is compiled as a whole is one region a batch. `operators`: how often the call runs other
+    programs; a call that is run eagerly, or with JAX's jit disabled, is made of them. `host_callbacks`: calls of Python that stand in the
+    programs that it runs.
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)

@@ -112,7 +112,11 @@ def _by_kind(network: Any) -> dict[str, list[Any]]:
 
 
 def _schedule(config: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Of each step: the embedding of its timestep, and the shares of noise and image in the latents before and after it; float32."""
+    """Return the tables of the denoising steps, float32 with a row for each step, and `quarters`.
+
+    `embedding`: that of the step's timestep. `noise` and `image`: their shares in the latents before the step. `next_noise` and
+    `next_image`: these shares after the step. `quarters`, int32 [4]: the number of steps that are done after each quarter of them.
+    """
     betas = np.linspace(config["beta_start"] ** 0.5, config["beta_end"] ** 0.5, config["train_steps"]) ** 2
     images = np.cumprod(1 - betas)
     steps = config["denoising_steps"]

@@ -29,7 +29,7 @@ def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tu
 
 
 def at(root: Any, path: str) -> Any:
-    """What a path of attributes and indices, with points between them, leads to."""
+    """Return the object at the end of a path, which is attributes and indices with points between them."""
     for step in path.split("."):
         root = root[int(step)] if step.isdigit() else getattr(root, step)
     return root

@@ -1,4 +1,7 @@
-"""How fast this framework multiplies large matrices on this device: no model made of such products can be faster. Standard library only."""
+"""This module measures how fast a framework multiplies large matrices on a device. Standard library only.
+
+No model that is made of such products can be faster.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many bytes a framework asked for when it ran out of memory, from the words of its error."""
+"""This module reads from the words of a framework's out-of-memory error how many bytes the framework asked for."""
 
 from __future__ import annotations
 

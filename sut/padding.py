@@ -1,6 +1,7 @@
-"""How prompts of uneven length become arrays: of few shapes for a SUT that compiles once for each, as short as may be for others.
+"""This module decides how prompts of uneven length become arrays.
 
-Caching by shape is allowed by the rules ("inference_rules.adoc", Model Equivalence), by content it is not.
+A SUT that compiles once for each shape gets few shapes. Others get arrays that are as short as may be. The rules allow caching by shape,
+but not by content ("inference_rules.adoc", Model Equivalence).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ def shape(batch: Batch, config: Mapping[str, Any], eager: bool = False) -> tuple
 
 
 def produced(tokens: np.ndarray, asked: np.ndarray, end_tokens: Sequence[int]) -> np.ndarray:
-    """How many tokens of each row are its answer: up to and including its first end token, and at most `asked`; int32 [batch].
+    """Count the tokens of each row that are its answer: up to and including its first end token, and at most `asked`; int32 [batch].
 
     Args:
-        tokens: what was generated, int [batch, new]; libraries go on, or fill up, behind a row's end until the whole batch has ended.
+        tokens: what was generated, int [batch, new]. Libraries go on, or fill up, behind a row's end until the whole batch has ended.
         asked: `max_new_tokens` of each row.
-        end_tokens: none: every row goes on to what was asked for.
+        end_tokens: the ids at which an answer ends; none: every row goes on to what was asked for.
     """
     counts = asked.astype(np.int32)
     if not end_tokens:

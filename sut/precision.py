@@ -21,7 +21,7 @@ def operands() -> tuple[np.ndarray, np.ndarray]:
 
 
 def error(product: np.ndarray) -> float:
-    """How far a framework's product of `operands()` is off: relative, root mean square."""
+    """Return the relative error of a framework's product of `operands()`: the error's root mean square over that of the exact product."""
     exact = _exact()
     return float(np.sqrt(np.mean((product.astype(np.float64) - exact) ** 2) / np.mean(exact**2)))
 

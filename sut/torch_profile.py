@@ -1,4 +1,7 @@
-"""What torch itself says it ran: operators, compiled regions, graphs, precision of a product, memory. For every SUT that runs on torch."""
+"""This module reports what torch itself says it ran: operators, compiled regions, graphs, precision of a product, memory.
+
+It serves every SUT that runs on torch.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +31,23 @@ _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
 
 @dataclass(frozen=True)
 class Observed:
-    """What a watched call of a model did.
+    """The record of what a watched call of a model did.
 
     Attributes:
-        operators: aten operators, those that compiled code calls included.
-        operators_outside: those outside of every call of what Inductor compiled.
-        operators_left: those of them within a forward pass: what was left out of the compiled part of the model.
+        operators: operators of ATen, MKL and oneDNN, those that compiled code calls included.
+        operators_outside: operators outside of every call of what Inductor compiled.
+        operators_left: those of `operators_outside` within a forward pass: what was left out of the compiled part of the model.
         products_outside: matrix products outside of every call of what Inductor compiled, those of a backward pass too.
-        regions: entries into what Dynamo captured, whatever its backend made of it. Of a model compiled as a whole: one a pass.
+        regions: entries into what Dynamo captured, whatever its backend made of it. A model compiled as a whole has one a pass.
         inductor_calls: calls of what Inductor compiled.
         script_calls: entries into TorchScript.
         passes: forward passes of the model; `generate` of n new tokens makes n.
         compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
         scripted_passes: passes that entered TorchScript and left no matrix product outside of it.
         operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
-        product_errors: of a product made in the context of some passes (autocast and global switches count), see `sut.precision`.
-        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. Float32 products count
-            as what torch was allowed to leave of them, if the call itself allowed less than was allowed before it.
+        product_errors: the error (`sut.precision`) of a product made in the context of some passes; autocast and global switches count.
+        product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. If the call itself
+            changed what torch may leave of float32 products, they count as the bits that may be left.
     """
 
     operators: int = 0
@@ -230,9 +233,9 @@ def dynamo_graph_breaks() -> int:
 
 
 def matmul_setting() -> str:
-    """How low torch may go in float32 products: `ieee` or `none` (not at all), `tf32` or `bf16`.
+    """Return the lowest precision that torch may use in float32 products: `ieee` or `none` (float32 itself), `tf32` or `bf16`.
 
-    Read where all switches end: `torch.get_float32_matmul_precision` raises an error once one of the newer ones was used.
+    It is read where all switches end: `torch.get_float32_matmul_precision` raises an error once one of the newer switches was used.
     """
     settings = [torch.backends.mkldnn.matmul.fp32_precision, torch.backends.cuda.matmul.fp32_precision]
     return str(min(settings, key=lambda setting: _SETTINGS.get(setting, 32)))

@@ -212,7 +212,7 @@ def _same(test: LoadGenRun, subject: Subject) -> Iterator[str]:
 
 
 def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[str]:
-    """What is wrong with the files in raw/: outcome, job, user.conf, audit.config, and the logs that the tree has copies of."""
+    """Yield what is wrong with a test's files in raw/: outcome, job, user.conf, audit.config, and the logs that the tree has copies of."""
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")

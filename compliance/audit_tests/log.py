@@ -16,7 +16,10 @@ _TRACE = "mlperf_log_trace.json.gz"
 
 
 def faults(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    """What is wrong with the logs of a test, and with its trace where the run directory has one."""
+    """Yield what is wrong with the logs of a test, and with its trace in a run directory.
+
+    If the performance run has a trace, the test must have one too.
+    """
     as_run = replace(subject, performance=replace(test, name="performance"))
     yield from _of(
         [

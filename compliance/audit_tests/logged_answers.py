@@ -59,7 +59,7 @@ class Compared:
 
     @property
     def exact(self) -> bool:
-        """Whether there is an answer, and every one is the accuracy run's."""
+        """True if there are answers, and each one equals the accuracy run's answer to the same sample."""
         return bool(self.equal) and not self.different and not self.unknown
 
 

@@ -1,4 +1,4 @@
-"""Whether a test's answers are as long as the accuracy run's to the same samples."""
+"""This check compares the mean length of a test's answers with that of the accuracy run's answers to the same samples."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How a compliance test ends, by its logs and those of the run it belongs to; and the verify_*.txt that say so. Pure.
+"""This module decides how a compliance test ends, and makes the verify_*.txt that say so. All functions are pure.
 
-The texts have the lines of mlcommons/inference's run_verification.py that its submission checker looks for; unlike those scripts, TEST01
-compares every byte of an answer and TEST06 takes the end token as a number.
+A test is judged by its logs and those of the run it belongs to. The texts have the lines of run_verification.py that the
+submission checker looks for; both are of mlcommons/inference. Unlike those scripts, TEST01 compares every byte of an answer, and TEST06
+takes the end token as a number.
 """
 
 from __future__ import annotations

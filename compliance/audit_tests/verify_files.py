@@ -8,7 +8,11 @@ from compliance.subject import LoadGenRun, Subject
 
 
 def contradictions(test: LoadGenRun, name: str, expected: str, subject: Subject) -> list[str]:
-    """What is wrong with a verify_*.txt: it is missing, or does not say `expected`, which the logs show. Empty: nothing is."""
+    """List what is wrong with a verify_*.txt: it is missing, or does not say `expected` alone. Empty if nothing is wrong.
+
+    Args:
+        expected: the verdict that the logs show.
+    """
     text, fault = files.attempt(files.text, subject.place.compliance / test.name / name)
     if text is None:
         return [fault]

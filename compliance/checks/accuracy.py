@@ -144,7 +144,13 @@ def _hash(subject: Subject, whole: Path, answers: logs.Answers | None) -> Iterat
 
 
 def _unanswered(subject: Subject, answers: logs.Answers | None, fault: str) -> Iterator[Fault | str]:
-    """What the whole log lacks: rows that can be read, each sample index and each seq_id from 0 on. `fault`: why `answers` is None."""
+    """Yield what is wrong with the whole log.
+
+    Every row must be readable, and sample indices and seq_ids must each run from 0 on without a gap.
+
+    Args:
+        fault: why `answers` is None.
+    """
     if answers is None:
         yield fault
         return

@@ -1,4 +1,7 @@
-"""What the official checkers ask of a benchmark: counts, settings, accuracy, scenarios. The open division may differ from it."""
+"""These checks apply the rules of the official checkers for a benchmark: counts, settings, accuracy, scenarios.
+
+A result in the open division may differ from these rules.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _trace(subject: Subject) -> Check:
 
 
 def _planned(subject: Subject) -> bool:
-    """Whether the worker was told how long its test is to last, as only a quick one is."""
+    """Return whether the worker was told how long its test is to last. Only the worker of a quick test is told."""
     limits = (subject.performance.job or {}).get("limits")
     return isinstance(limits, dict) and bool(limits.get("planned_ms"))
 

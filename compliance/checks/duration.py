@@ -1,4 +1,7 @@
-"""How much was measured: how long, by three clocks (the latencies, the calendar and the log's own time), and on whole batches."""
+"""These checks judge how long a test measured, and whether it measured whole batches.
+
+The time is taken from three clocks, which must agree: the latencies, the calendar and the log's own time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether the effective settings follow from the requested ones (loadgen/test_settings_internal.cc, TestSettingsInternal). Pure."""
+"""These checks judge whether a test's effective settings follow from the requested ones. All functions are pure.
+
+Source: loadgen/test_settings_internal.cc, TestSettingsInternal.
+"""
 
 from __future__ import annotations
 

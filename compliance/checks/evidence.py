@@ -79,7 +79,7 @@ def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
 
 
 def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
-    """What contradicts that `execution` ran, a sentence each; empty: nothing does.
+    """List what contradicts that `execution` ran, one sentence each. Empty if nothing does.
 
     Args:
         before, after: the evidence from before and after one test, as JSON holds it.

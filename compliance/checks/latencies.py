@@ -1,4 +1,7 @@
-"""Whether the counts, latencies and rates of a performance test agree with each other (loadgen/results.cc, loadgen/loadgen.cc). Pure."""
+"""These checks judge whether the counts, latencies and rates of a performance test agree with each other. All functions are pure.
+
+Sources: loadgen/results.cc, loadgen/loadgen.cc.
+"""
 
 from __future__ import annotations
 

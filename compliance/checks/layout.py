@@ -107,7 +107,10 @@ def _extra(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _tolerated(path: Path, root: Path, entries: Sequence[str], documents: Sequence[str]) -> bool:
-    """Whether a path may be there: a document, one of `entries`, or below one. An entry with a dot is a file, another is a folder."""
+    """Return whether a path below `root` may be there: a document directly in `root`, one of `entries`, or a path below one.
+
+    An entry with a dot in its name is a file, any other is a folder.
+    """
     name = path.relative_to(root).as_posix()
     if path.parent == root and path.is_file() and _fits(documents, name):
         return True
@@ -168,7 +171,7 @@ def _always(label: str, key: str) -> bool:
 
 
 def _same(text: str, value: object) -> bool:
-    """Whether a text of the summary means a value of the detail log.
+    """Return whether a text of the summary means the same as a value of the detail log.
 
     The summary writes rates with two decimals, and Yes and NO. The detail log has six digits, so that a rate of 1971.00 is 1971 there.
     """

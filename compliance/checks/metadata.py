@@ -76,7 +76,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """What of a JSON value violates a schema of compliance/schemas/: the first twenty faults, in the order of their places."""
+    """List where a JSON value violates a schema of compliance/schemas/: the first twenty faults, in the order of their places."""
     errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
     return [_fault(e) for e in errors[:20]]
 
@@ -219,7 +219,7 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
 
 
 def _is_program(path: Path) -> bool:
-    """Whether a file may be a program: it is not empty, and no text or licence by its name."""
+    """Return whether a file may be a program: it has content, and its name is neither a text's nor a licence's."""
     return path.suffix.lower() not in _TEXTS and path.stem.lower() not in _NO_PROGRAMS and path.stat().st_size > 0
 
 

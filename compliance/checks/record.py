@@ -1,4 +1,4 @@
-"""Whether record.json agrees with logs and folders, and the documents of the tree with record.json, from which they were made."""
+"""These checks compare record.json with logs and folders, and the tree's documents with record.json, which they are made from."""
 
 from __future__ import annotations
 

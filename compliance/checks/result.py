@@ -1,4 +1,4 @@
-"""Whether the workers' outcomes and result.json agree with record.json and the logs, from which they were made."""
+"""This check compares the workers' outcomes with the logs, and result.json with its sources: record.json, outcomes and logs."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _latencies(metrics: Mapping[str, Any], subject: Subject) -> dict[str, float]
 
 
 def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> Iterator[Fault]:
-    """What result.json copies from the worker's outcome, where it is another."""
+    """Yield a fault for each value that result.json copies from the worker's outcome, if the copy differs."""
     pairs = {
         "evidence.after": (_table(result, "evidence").get("after"), outcome.get("evidence_after") or {}),
         "peak_host_bytes": (result.get("peak_host_bytes"), outcome.get("peak_host_bytes")),
@@ -149,7 +149,10 @@ def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> It
 
 
 def _work(subject: Subject, samples: int | None, batches: int | None) -> dict[str, float]:
-    """What the figure rests on, as log and outcome make it; empty where they do not tell."""
+    """Compute the `measured` figures of result.json from log, record and outcome: samples, batches, padding, passes and tokens.
+
+    A figure that these three do not give is left out. Empty if the log has no count of samples, or the record no batch size.
+    """
     size, detail = subject.recorded("cell", "batch_size"), subject.performance.detail
     if not samples or not batches:
         return {}

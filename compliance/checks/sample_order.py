@@ -1,4 +1,4 @@
-"""Whether the loaded samples and their order are those that the seeds make."""
+"""These checks compare the loaded samples and their order with those that follow from the seeds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whether the figures LoadGen logs follow from its trace, scenario by scenario (loadgen/results.cc, loadgen/loadgen.cc). Pure.
+"""These checks judge whether the figures that LoadGen logs follow from its trace, scenario by scenario. All functions are pure.
 
-Nanoseconds must be equal. Rates have six digits in the log and are compared within those. The times of later tokens cannot be computed
-again: a trace does not count tokens.
+Nanoseconds must be equal. Rates are compared within the six digits that the log has. The times of later tokens cannot be computed again,
+because a trace does not count tokens. Sources: loadgen/results.cc, loadgen/loadgen.cc.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the worker saw of the performance test itself: a sample of its answers, and whether its speed can be.
+"""These checks judge what the worker saw of the performance test itself: a sample of the answers, and the speed.
 
-The accuracy test says nothing of the performance test's answers, and nobody else looks at them.
+The accuracy test says nothing of the performance test's answers, and no other check looks at these answers.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _score_faults(subject: Subject, payloads: Mapping[int, bytes], differing: se
 
 
 def _fresh(subject: Subject, fresh: Any) -> Check:
-    """Whether inputs that the SUT had never met took much longer than those it had."""
+    """Judge whether inputs that the SUT had never met took much longer than inputs that it had met."""
     where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
     if not fresh:
         return not_applicable("fresh-inputs", "answers end at end tokens, so that other inputs take another time", **where)
@@ -122,7 +122,10 @@ def _fresh(subject: Subject, fresh: Any) -> Check:
 
 
 def _speed(subject: Subject, outcome: Mapping[str, Any]) -> Check:
-    """Whether the model could compute what it answered: its operations a second beside those of a large matrix product."""
+    """Judge whether the model can have computed its answers so fast.
+
+    The model's operations a second are compared with those of a large matrix product.
+    """
     where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
     evidence, detail = outcome.get("evidence_after"), subject.performance.detail
     product = evidence.get("matrix_flops") if isinstance(evidence, dict) else None

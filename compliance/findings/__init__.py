@@ -1,1 +1,4 @@
-"""What the audit says: checks and their faults, the list of all checks, levels and results, the HTML page. No numpy."""
+"""This package holds what an audit says: checks and their faults, the list of all checks, levels and results, the HTML page.
+
+The package imports no numpy.
+"""

@@ -92,7 +92,7 @@ class Check:
 
     @property
     def rule(self) -> str:
-        """What the rules ask for, a sentence each; empty: it applies a convention of this project."""
+        """The sentences that say what the rules ask for, as one text. Empty if the check applies a convention of this project."""
         return " ".join(sources.get(rule_id).rule for rule_id in self.rule_ids)
 
     @property

@@ -10,7 +10,7 @@ from compliance.findings.check import Fault, mismatch, shorten
 
 
 class Entries(Protocol):
-    """What a fault needs of a detail log: the value of a key and the number of its line."""
+    """The part of a detail log that a fault needs: the value of a key and the number of its line."""
 
     def get(self, key: str) -> Any:
         """The value of a key; None where the log has none."""

@@ -1,4 +1,4 @@
-"""What mends a finding: the sentences that several families of checks share."""
+"""This module holds the sentences that say how to mend a finding, and that several families of checks share."""
 
 VALID = "measure at the settings of the round: --mode valid"
 BOTH = "measure both tests again, one after the other, with the official LoadGen and a clock that is right"

@@ -1,4 +1,4 @@
-"""What an audit comes to: the results it is about, the checks, and which levels pass."""
+"""This module holds the outcome of an audit: the results that were judged, the checks, and the levels that pass."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def passes(checks: Sequence[Check]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultLine:
-    """What one scenario's folder says was measured; what could not be read is empty.
+    """One result that was judged: a scenario's folder, or a training. A field is empty if the log does not give the value.
 
     Attributes:
         place: the folder, relative to the audited directory.
         official: the official benchmark it is, or is mapped to.
-        figure: LoadGen's one number, as the detail log has it, with its unit.
-        verdict: LoadGen's own, VALID or INVALID.
+        figure: LoadGen's one number, as the detail log has it, with its unit; for a training its ms/step.
+        verdict: LoadGen's own, VALID or INVALID; for a training a text that says there is none.
         tested, began: when, by LoadGen's test_datetime and power_begin.
         logged: the scenario the log names.
     """

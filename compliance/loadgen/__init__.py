@@ -1,1 +1,1 @@
-"""What LoadGen computes, computed again from what it logged: no finding, no file."""
+"""This package computes again what LoadGen computes, from what LoadGen logged. The package makes no finding and reads no file."""

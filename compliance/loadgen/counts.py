@@ -1,4 +1,7 @@
-"""What a detail log counts: queries, samples and batches of a test, the sets it loaded, the seeds it used. Pure."""
+"""This module reads the counts of a detail log: queries, samples and batches of a test, the sets it loaded, the seeds it used.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def samples(detail: Detail, scenario: str) -> float | None:
 
 
 def has_token_latencies(detail: Detail) -> bool:
-    """Whether LoadGen measured the latency of the first token and of each later one."""
+    """Return whether LoadGen was set to measure the latency of the first token and of each later one."""
     return detail.get("requested_use_token_latencies") is True
 
 
@@ -35,7 +38,7 @@ def without_wraparound(loaded: list[int], detail: Detail, scenario: str) -> list
 
 
 def min_queries_met(detail: Detail, scenario: str) -> bool | None:
-    """Whether a performance test issued the queries and samples its settings ask for at least; None: a figure is missing."""
+    """Return whether a performance test issued at least the queries and samples that its settings ask for. None if a figure is missing."""
     queries, issued = detail.number("result_query_count"), samples(detail, scenario)
     min_queries, min_samples = detail.number("effective_min_query_count"), detail.number("effective_min_sample_count")
     if queries is None or issued is None or min_queries is None or min_samples is None:

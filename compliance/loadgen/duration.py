@@ -1,4 +1,7 @@
-"""How long a performance test took, by the figures of its detail log (loadgen/results.cc, MinDurationMet). Pure."""
+"""This module computes how long a performance test took, from the figures of its detail log. All functions are pure.
+
+Source: loadgen/results.cc, MinDurationMet.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def one_by_one_ns(detail: Detail, scenario: str) -> float:
 
 
 def min_duration_met(detail: Detail, scenario: str) -> bool | None:
-    """Whether the test was as long as its settings ask for; None: six digits do not tell, or a figure is missing."""
+    """Return whether the test was as long as its settings ask for. None if the log is too imprecise to tell, or a figure is missing."""
     passed, min_ms = last_issue_ns(detail, scenario), detail.number("effective_min_duration_ms")
     if passed is None or min_ms is None or passed[0] < min_ms * 1e6 <= passed[1]:
         return None

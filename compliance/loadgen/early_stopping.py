@@ -14,10 +14,10 @@ MOST_QUERIES = 1 << 40
 
 
 def discards(queries: int, percentile: float, rules: Rules) -> int | None:
-    """How many of the slowest queries early stopping leaves out; None: there are too few queries for an estimate.
+    """Compute how many of the slowest queries early stopping leaves out. None if there are too few queries for an estimate.
 
-    This is the largest t - 1 with queries ≥ h(t) + t, where h(t) is the least h with P(Binomial(h + t, 1 - percentile) ≤ t) ≤
-    1 - confidence. That probability is the regularised incomplete beta function I_percentile(h, t + 1).
+    The number is the largest t - 1 with queries ≥ h(t) + t. Here h(t) is the least h with P(Binomial(h + t, 1 - p) ≤ t) ≤ 1 - confidence,
+    and p is percentile - tolerance. That probability is the regularised incomplete beta function I_p(h, t + 1).
 
     Args:
         percentile: as a fraction.
@@ -32,13 +32,16 @@ def discards(queries: int, percentile: float, rules: Rules) -> int | None:
 
 
 def enough(queries: int, over: int, percentile: float, rules: Rules) -> bool:
-    """Whether the percentile is within its limit for certain: `queries` ≥ h(over) + over, where `over` of them exceed the limit."""
+    """Return whether the percentile is within its limit with the round's confidence, if `over` of `queries` exceed the limit.
+
+    This is so if `queries` ≥ h(over) + over, see `discards`.
+    """
     h = queries - over
     return h > 0 and bool(betainc(h, over + 1, percentile - rules.early_stopping.tolerance) <= 1 - rules.early_stopping.confidence)
 
 
 def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
-    """How many more queries within the limit it takes until `enough` holds; 0: it holds already."""
+    """Compute how many more queries within the limit it takes until `enough` is true. 0 if `enough` is true already."""
     if enough(queries, over, percentile, rules):
         return 0
     low, high = 0, 1
@@ -51,7 +54,7 @@ def lacking(queries: int, over: int, percentile: float, rules: Rules) -> int:
 
 
 def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
-    """Whether a performance test has queries enough for early stopping; None: the log's figures do not tell."""
+    """Return whether a performance test has enough queries for early stopping. None if the log's figures do not tell."""
     if scenario == "Offline":
         return True
     queries, percentile = detail.number("result_query_count"), rules.scenarios[scenario].percentile / 100
@@ -64,7 +67,7 @@ def met(detail: Detail, scenario: str, rules: Rules) -> bool | None:
 
 
 def limit_held(queries: int, over: tuple[int, int] | None, percentile: float, rules: Rules) -> bool | None:
-    """Whether early stopping finds a latency within its limit; None: the log does not tell.
+    """Return whether early stopping finds a latency within its limit. None if the log does not tell.
 
     Args:
         over: the least and the most that the number of queries over the limit can be.

@@ -1,4 +1,4 @@
-"""How many queries exceed the limit of their latency, and whether the percentiles keep it.
+"""This module counts the queries that exceed a latency limit, and compares the percentiles with the limit.
 
 Source: loadgen/results.cc (PerformanceSummary: PerfConstraintsMet, EarlyStopping, LogDetail).
 """
@@ -36,7 +36,7 @@ def over_by_percentiles(detail: Detail, latency: LatencyKeys, queries: int, limi
 
 
 def constraints_met(detail: Detail, percentile: float) -> bool | None:
-    """Whether the percentile of each latency is within its limit; None: a figure is missing.
+    """Return whether the percentile of each latency that has a limit is within that limit. None if a figure is missing.
 
     Args:
         percentile: in percent.

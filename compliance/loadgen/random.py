@@ -32,7 +32,7 @@ def canonical(engine: np.random.MT19937, count: int) -> np.ndarray:
 
 
 class Draws(Enum):
-    """How libstdc++ draws an integer below a bound from 32 random bits."""
+    """The two ways in which libstdc++ draws an integer below a bound from 32 random bits."""
 
     PRODUCT = "GCC 11 or later"
     QUOTIENT = "GCC 10 or earlier"

@@ -17,7 +17,7 @@ _MOST_QUERIES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class IssueSettings:
-    """What decides the order in which a test issues the samples of its loaded sets.
+    """The settings that decide the order in which a test issues the samples of its loaded sets.
 
     Attributes:
         equal_issue: sample_concatenate_permutation.

@@ -57,10 +57,12 @@ def period_ns(expected_latency_ns: float) -> int:
 
 
 def stream(demand: Demand, period: int) -> int | None:
-    """How many queries SingleStream and MultiStream generate: enough for twice the duration at the expected latency; None: no period.
+    """Compute how many queries SingleStream and MultiStream generate: enough for twice the minimum duration at the expected latency.
 
     Args:
         period: see `period_ns`.
+
+    None if `period` is not above 0.
     """
     if period <= 0:
         return None

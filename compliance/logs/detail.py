@@ -113,7 +113,7 @@ def read_detail(path: Path) -> Detail:
 
 
 def _odd(entry: dict[str, Any]) -> Iterator[str]:
-    """What of an entry LoadGen does not write so, a sentence each (loadgen/logging.cc, AsyncLog)."""
+    """Yield one sentence for each part of an entry that LoadGen would have written otherwise (loadgen/logging.cc, AsyncLog)."""
     metadata = entry["metadata"]
     if entry.get("namespace") != "mlperf::logging" or entry.get("event_type") not in ("POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"):
         yield "the entry has another namespace or event_type than LoadGen's"

@@ -7,5 +7,5 @@ DIGITS = 1.1e-5
 
 
 def close(a: float, b: float, relative: float) -> bool:
-    """Whether two numbers differ by no more than `relative` of the larger one."""
+    """Return whether two numbers differ by at most `relative` times the larger absolute value."""
     return abs(a - b) <= relative * max(abs(a), abs(b))

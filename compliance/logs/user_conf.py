@@ -80,5 +80,5 @@ def parse(text: str) -> Conf:
 
 
 def _is_number(word: str) -> bool:
-    """Whether C++ reads a finite number: Python would take 1_000 and other scripts' digits too."""
+    """Return whether C++ reads a word as a finite number. Python would also take 1_000 and the digits of other scripts."""
     return bool(_NUMBER.fullmatch(word)) and abs(float(word)) < float("inf")

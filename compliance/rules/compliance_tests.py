@@ -49,7 +49,7 @@ class ScoredTest:
 
 @dataclass(frozen=True)
 class OutputLength:
-    """How much the mean length of answers may differ between measuring and the accuracy run, as a fraction."""
+    """The limit on the mean length of TEST01's answers: the fraction by which it may differ from the accuracy run's."""
 
     tolerance: float
 

@@ -119,14 +119,14 @@ class Layout:
 
 @dataclass(frozen=True)
 class Truncation:
-    """How a log of answers is truncated: one longer than `limit_bytes` becomes its first and last `keep_bytes` with `joint` between."""
+    """The rule for truncating a log of answers. A log over `limit_bytes` becomes its first and last `keep_bytes`, joined by `joint`."""
 
     limit_bytes: int
     keep_bytes: int
     joint: str
 
     def cut(self, whole: bytes) -> bytes:
-        """What truncate_accuracy_log.py makes of a log; one within the limit stays as it is."""
+        """Return what truncate_accuracy_log.py makes of a log. A log within the limit stays as it is."""
         if len(whole) <= self.limit_bytes:
             return whole
         return whole[: self.keep_bytes] + self.joint.encode() + whole[-self.keep_bytes :]
@@ -166,7 +166,7 @@ class EarlyStopping:
 
 @dataclass(frozen=True)
 class Dates:
-    """How far apart the tests of one result, and the clocks of one log, may be."""
+    """The limits on how far apart the two tests of one result, and the clocks of one log, may be."""
 
     session_days: int
     clock_tolerance_s: float

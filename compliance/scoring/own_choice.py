@@ -1,6 +1,7 @@
-"""Whether generated tokens are those that the SUT's own forward pass rates highest: sampling and an imprecise cache are seen by it.
+"""This module computes how many generated tokens are those that the SUT's own forward pass rates highest.
 
-In low precision a SUT may honestly choose other tokens than the reference does. It may not choose others than its own logits do.
+In low precision a SUT may honestly choose other tokens than the reference does. But a SUT must choose the tokens that its own logits rate
+highest. Sampling or an imprecise cache makes a SUT choose other tokens.
 """
 
 from __future__ import annotations

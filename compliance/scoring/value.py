@@ -31,7 +31,7 @@ class Accuracy:
     detail: Mapping[str, float]
 
     def line(self) -> str:
-        """What accuracy.txt has: one line of JSON, floats to five significant digits; what is not finite becomes null."""
+        """Return the line of accuracy.txt: JSON, with floats to five significant digits. A number that is not finite becomes null."""
         return json.dumps(_rounded(asdict(self)))
 
 

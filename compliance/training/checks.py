@@ -121,7 +121,10 @@ def _sum(training: TrainingRun) -> str:
 
 
 def _steps(training: TrainingRun) -> Iterator[Fault]:
-    """Whether the times can be those of a training: in their order, within one another, and as long as the worker said."""
+    """Yield a fault for each test whose times cannot be those of a training.
+
+    The times must be in order, no part may be longer than the whole, and the window must be as long as the worker said.
+    """
     for test, steps in training.steps.items():
         if steps is None:
             yield Fault(f"the {test} test left no steps that can be read", file=f"raw/{test}/steps.json")
@@ -147,7 +150,10 @@ def _count(training: TrainingRun) -> Iterator[Fault]:
 
 
 def _window(training: TrainingRun) -> Iterator[Fault]:
-    """Whether the loop went on for longer, after its last step was waited for, than its end of an epoch takes."""
+    """Yield a fault if the framework's loop went on after its last step for longer than the end of an epoch takes.
+
+    The time counts from when the device had finished the last step.
+    """
     steps, tail = training.steps["performance"], limits()["tail"]
     if steps is None:
         yield Fault("the performance test left no steps that can be read")
@@ -265,7 +271,10 @@ def _evidence(training: TrainingRun) -> Iterator[Check]:
 
 
 def _speed(training: TrainingRun) -> Check:
-    """Whether the model could be trained so fast: its operations a second beside those of a large matrix product."""
+    """Judge whether the model can have been trained so fast.
+
+    The model's operations a second are compared with those of a large matrix product.
+    """
     steps, least = training.steps["performance"], training.recorded("least_flops")
     product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
     if steps is None or not _number(least) or not _number(product) or product <= 0:

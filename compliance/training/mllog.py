@@ -33,12 +33,12 @@ def lines(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> li
 
 
 def accuracy(steps: Steps) -> float:
-    """What the log calls eval_accuracy, see `metric`; between 0 and 1."""
+    """Compute the log's eval_accuracy: exp(-mean loss) on batches that are held out. The value is between 0 and 1; see `metric`."""
     return math.exp(-sum(steps.held_out) / len(steps.held_out))
 
 
 def metric(record: Mapping[str, Any]) -> str:
-    """What that is, in words: a part of a model, an image encoder, is trained by the mean squared error."""
+    """Return in words what `accuracy` computes. If only a model's image encoder is trained, the loss is the mean squared error."""
     return _METRIC_OF_FEATURES if record["training"]["part"] else _METRIC
 
 

@@ -25,7 +25,7 @@ COPIES = {f"{test}/steps.json": f"raw/{test}/steps.json" for test in TESTS} | {"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """What a run directory of a training holds; None: it is not there, or `faults` says why it could not be read.
+    """The content of a training's run directory. A part is None if it is not there, or if `faults` says why it could not be read.
 
     Attributes:
         steps, jobs, outcomes: of each test, by its name.
@@ -49,7 +49,7 @@ class TrainingRun:
 
     @property
     def no_reference(self) -> bool:
-        """Whether record.json says that no reference could be made, and why."""
+        """True if record.json names no reference, and gives a reason why none could be made."""
         return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
 

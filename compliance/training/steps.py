@@ -20,20 +20,20 @@ _UNTIMED = 2  # steps before the window: one builds and compiles, in the next Py
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What the worker kept of one training; times in nanoseconds of one clock.
+    """The times and losses that the worker kept of one training. Times are nanoseconds of one clock, but for `began_unix_ns`.
 
     Attributes:
         trainable: how many parameters were trained.
         began_ns, began_unix_ns: before the first step; the second one in nanoseconds since 1970.
-        first_ended_ns: after it, the device waited for.
+        first_ended_ns: the end of the first step, the device waited for.
         started_ns, closed_ns: the window: from the end of the second step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step in the window.
-        returned_ns: when its loop had returned and the device was done.
-        queued_ns: how long, from the end of the window until then, other programs had the processors it was ready for.
+        returned_ns: when the framework's loop had returned and the device was done.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, other programs had the processors that the loop was ready for.
         input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
         held_out: once the training was over, the loss of each batch that it did not train on.
-        evaluation_started_ns, evaluation_ended_ns: before and after these.
+        evaluation_started_ns, evaluation_ended_ns: before and after the losses in `held_out` were computed.
     """
 
     batch_size: int
@@ -120,5 +120,5 @@ def figures(steps: Steps) -> dict[str, float]:
 
 
 def as_json(steps: Steps) -> dict[str, Any]:
-    """What a report shows beside the figures: how many steps they are of."""
+    """Return a training's figures for training.json, with the number of timed steps and the seconds of the window."""
     return {"steps": steps.count, "window_seconds": steps.window_ns / 1e9, "figures": figures(steps)}

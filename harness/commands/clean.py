@@ -57,7 +57,10 @@ def _clean(cache: Path, kinds: list[str], as_json: bool, remove: bool) -> int:
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """What has a name of ours, but for locks, which others may wait at, and the environment that runs this."""
+    """Yield the entries of a cache folder whose names the harness gives.
+
+    Locks are left out, because other processes may wait at them. The core environment is left out, because it runs this command.
+    """
     for path in sorted(folder.glob("*")):
         if path.suffix != ".lock" and _OWN.fullmatch(path.name):
             yield path

@@ -78,7 +78,10 @@ def _share(text: str) -> float:
 
 
 def _tell(slower: list[Comparison], comparisons: list[Comparison], flags: Any) -> None:
-    """What --fail-if-slower found, on standard error: without an interval there is no proof either way."""
+    """Write what --fail-if-slower found to standard error: each slower cell, and the number of cells that prove nothing.
+
+    A cell proves nothing if it lacks a ratio with an interval, or if its repeats are not reliable.
+    """
     unproven = [c for c in comparisons if c.ratio is None or c.ratio.low is None or not c.reliable]
     for c in slower:
         sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")

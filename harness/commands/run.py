@@ -148,7 +148,7 @@ def _dry_run(request: Any, as_json: bool) -> int:
 
 
 def planned(request: Request, prompts: int | None, obstacle: str | None, no_reference: str | None, cost: str | None) -> dict[str, Any]:
-    """What a run would do, for --dry-run: nothing is made for it, so weights and inputs have no digest yet."""
+    """Return what a run would do, for --dry-run. Nothing is made, so weights and inputs have no digest yet."""
     samples = request.samples if prompts is None or request.trains else prompts
     limits = request.limits(samples)
     environments = dict.fromkeys((request.spec.environment, spec_of(request.spec.reference).environment))

@@ -122,7 +122,11 @@ def _repeats(flags: Any) -> RepeatPlan:
 
 
 def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
-    """What is going to be measured and what it takes; nothing is made for it. `shortages`: number of a series → why memory is short."""
+    """Return what the sweep is going to measure, and what it takes. Nothing is made for this.
+
+    Args:
+        shortages: number of a series → why memory is short.
+    """
     from harness.request import estimate
     from harness.sweep import journal, schedule
 

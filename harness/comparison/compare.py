@@ -153,7 +153,7 @@ def figure(group: Group) -> str:
 
 
 def differences(a: Group, b: Group) -> list[str]:
-    """What differs between two measurements of the same work, a sentence each."""
+    """List what differs between two measurements of the same work, one sentence each."""
     x, y = a.last, b.last
     sentences = conditions(a, b)
     changed = [name for name in dict.fromkeys([*x.versions, *y.versions]) if x.versions.get(name) != y.versions.get(name)]
@@ -165,7 +165,10 @@ def differences(a: Group, b: Group) -> list[str]:
 
 
 def conditions(a: Group, b: Group) -> list[str]:
-    """What differs between two measurements beside the SUTs and their packages, a sentence each, the weightiest first."""
+    """List how the conditions of two measurements differ, one sentence each, the weightiest first.
+
+    SUTs and their packages are not among the conditions.
+    """
     x, y = a.last, b.last
     sentences = [] if x.machine == y.machine else [f"other machine: {x.machine or 'unknown'} / {y.machine or 'unknown'}"]
     for what, one, other in (
@@ -186,14 +189,14 @@ def conditions(a: Group, b: Group) -> list[str]:
 
 
 def other_factors(cells: Iterable[Cell]) -> bool:
-    """Whether these are trainings by LoRA that lay out what they train in different ways."""
+    """Return whether the cells that train by their library's own LoRA (`--lora own`) lay out what they train in different ways."""
     return len({SUTS[cell.sut].lora for cell in cells if cell.lora == LORA[0] and cell.sut in SUTS}) > 1
 
 
 def beside_earlier(result: Result) -> str | None:
-    """What a run says beside the runs of its cell before it, one sentence; None where it is the first one or has no figure.
+    """Compare a run with the last earlier run of its cell and mode, in one sentence. None if it is the first one, or has no figure.
 
-    The earlier runs are looked for beside its directory.
+    The earlier runs are those whose directories lie beside the run's own.
     """
     last = read(result)
     beside = [read(other) for other in find(Path(result.directory).parent)[0]] if result.directory and last.metric else []

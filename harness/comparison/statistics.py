@@ -167,10 +167,10 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def advice(figures: Sequence[float], disturbances: Sequence[str] = ()) -> list[str]:
-    """What to think of the repeats of one cell, a sentence each; empty where nothing is wrong.
+    """List the faults of the repeats of one cell with advice, one sentence each. Empty if nothing is wrong.
 
     Args:
-        figures: in the order they were measured.
+        figures: the figures of the repeats, in the order they were measured.
         disturbances: what else went on during each run, in words; an empty text: nothing.
     """
     sentences = []

@@ -170,7 +170,7 @@ class Group:
 
     @property
     def work(self) -> tuple[tuple[str, Any], ...]:
-        """What was computed, without by whom: SUTs of equal work may be compared."""
+        """The values of the cell that say what was computed, each with its name. SUTs of equal work may be compared."""
         values = (getattr(self.cell, name) for name in _SAME_WORK)
         return tuple((name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v) for name, v in zip(_SAME_WORK, values, strict=True))
 
@@ -192,7 +192,7 @@ class Group:
 
     @property
     def disturbed(self) -> str:
-        """What disturbed more than half of the repeats, in words; empty where nothing did."""
+        """`2 of 3 repeats were disturbed: …`, with the first one's disturbance. Empty if at most half of the repeats were disturbed."""
         serious = [run.disturbances[0] for run in self.good]
         texts = [text for text in serious if text]
         return f"{len(texts)} of {len(serious)} repeats were disturbed: {texts[0]}" if 2 * len(texts) > len(serious) else ""
@@ -231,7 +231,7 @@ def grouped(results: Iterable[Result], *, twins: bool = False) -> list[Group]:
 
 
 def _may_be(told: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    """Whether a run was measured under these conditions, as far as it told its own."""
+    """Return whether a run may have been measured under the conditions `others`. A value that is missing from `told` fits any."""
     return all(one == other or one in (None, "") for one, other in zip(told, others, strict=True))
 
 
@@ -313,7 +313,10 @@ def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
 
 
 def in_turns(a: Group, b: Group) -> bool:
-    """Whether the repeats were interleaved: each pair had begun before the first run of the next pair did."""
+    """Return whether the repeats were interleaved: both runs of each pair began before any run of the next pair.
+
+    False if A and B have different numbers of repeats, or if a start is unknown.
+    """
     pairs = [sorted((x.started_s, y.started_s)) for x, y in zip(a.good, b.good, strict=False)]
     equal = len(a.good) == len(b.good) and all(first for first, _ in pairs)
     return equal and all(earlier[1] < later[0] for earlier, later in zip(pairs, pairs[1:], strict=False))

@@ -1,7 +1,7 @@
-"""What a bundle is made of: the wheels of environments for a Python and a platform, as the environments' own installer finds them.
+"""This module finds and fetches the wheels of a bundle: those that environments need, for one Python and one platform.
 
-uv resolves each lock for the target and names every file, its size and its sha256. The files are fetched here, so that a download that
-was broken off goes on where it was.
+uv, which also installs the environments, resolves each lock for the target. It names every file, its size and its sha256. This module
+fetches the files itself, so that a download that was broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def for_measuring(lock: Path, without: Iterable[str] = ()) -> str:
 
 
 def shared(locks: Sequence[Path], without: Iterable[str] = ()) -> str:
-    """What several locks have in common, as a lock: of all Keras environments that is Keras' own part, without a framework."""
+    """Return what several locks have in common, as a lock. For the Keras 3 environments this is Keras' own part, without a framework."""
     names = set.intersection(*({block_name(block) for block in lock_blocks(lock)} for lock in locks))
     return "".join(block for block in lock_blocks(locks[0]) if block_name(block) in names - {*_NOT_FOR_MEASURING, *without})
 
 
 def beside_torch(lock: Path, there: str, without: Iterable[str] = ()) -> str:
-    """What a lock with PyTorch has beyond PyTorch itself, its own requirements, and what another lock's text names."""
+    """Return a PyTorch lock without PyTorch itself, its own requirements, and what another lock's text (`there`) names."""
     named = {block_name(block) for block in blocks_of(there)} | {*_NOT_FOR_MEASURING, *without}
     left = [block for block in lock_blocks(lock) if block_name(block) not in named]
     return "".join(block for block in left if not block_name(block).startswith(COMES_WITH_TORCH))

@@ -1,4 +1,7 @@
-"""What is asked of an interpreter before anything runs in it: which packages it imports, and from where. Standard library only."""
+"""This module asks an interpreter which packages it imports, and from where, before anything runs in it. Standard library only.
+
+It also lets an environment import the packages of another interpreter.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,10 @@ def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:
 
 
 def expected_seconds(names: Sequence[str], performance: WorkerOutcome) -> float:
-    """What they will take: as long as the performance test, or next to nothing where audit.config asks for a hundred answers."""
+    """Estimate how many seconds these compliance tests will take. Each counts as many as the performance test took.
+
+    TEST06 counts as 0, because its audit.config asks for a hundred answers only.
+    """
     return sum(performance.test_ns / 1e9 for name in names if name != "TEST06")
 
 

@@ -82,7 +82,10 @@ def _accelerator(nvml: Any, handle: Any) -> Accelerator:
 
 
 def gpus_without_nvml() -> int:
-    """How many GPUs CUDA itself tells of: a container may have the driver and not NVML (NVIDIA_DRIVER_CAPABILITIES without `utility`)."""
+    """Count the GPUs that CUDA itself sees. 0 if there is no CUDA driver.
+
+    A container may have the driver and lack NVML (NVIDIA_DRIVER_CAPABILITIES without `utility`).
+    """
     count = ctypes.c_int(0)
     with suppress(OSError, AttributeError):
         cuda = ctypes.CDLL("libcuda.so.1")
@@ -208,7 +211,10 @@ def _cpu_quota() -> float | None:
 
 
 def _disk_kind() -> str | None:
-    """Whether the disk turns, by the kernel's `rotational` flag of the block device that holds this tree."""
+    """Return the kind and the name of the disk that holds this tree: `HDD (sda)`, `SSD (sda)` or `virtual disk (vda)`.
+
+    The kernel's `rotational` flag of the block device decides between HDD and SSD. None if there is no such flag.
+    """
     with suppress(OSError):
         device = ROOT.stat().st_dev
         node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve()

@@ -89,7 +89,10 @@ def _choose(parent: Path, mode: str, sweep: SweepMark | None) -> Path:
 
 
 def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
-    """Whether the attempt is that of this measurement, or holds nothing yet."""
+    """Return whether a measurement may go on in this attempt: its `sweep` must be the one in record.json (None: no sweep).
+
+    Without a readable record.json, a measurement outside of a sweep may go on, and one of a sweep only if `raw/` is empty.
+    """
     try:
         mark = json.loads((directory / "record.json").read_text(encoding="utf-8")).get("sweep")
     except (OSError, ValueError, AttributeError):
@@ -128,7 +131,7 @@ def set_aside(folder: Path) -> None:
 
 
 def _same(path: Path, job: Job) -> bool:
-    """Whether the file holds this very job, so that its outcome can be kept."""
+    """Return whether the file holds this very job, so that its outcome can be kept. If `job` has no calibration, none is compared."""
     try:
         earlier = read_job(path)
         if job.calibration is None:  # a test that was over too soon was measured again with a calibration of its own

@@ -30,7 +30,7 @@ def bundle(root: Path) -> Path | None:
 
 
 def no_index() -> bool:
-    """Whether pip was told, by its own variable, to look at no package index."""
+    """Return whether pip's own variable PIP_NO_INDEX tells it to use no package index."""
     return os.environ.get("PIP_NO_INDEX", "").lower() in ("1", "true", "yes", "on")
 
 
@@ -85,7 +85,10 @@ def _misfit(document: Mapping[str, Any]) -> str | None:
 
 
 def _runs(tag: str) -> bool:
-    """Whether wheels of a platform such as manylinux_2_28_x86_64 run here: the processor is the same, and glibc is as new."""
+    """Return whether wheels of a platform such as manylinux_2_28_x86_64 run here.
+
+    They do if this machine has the same processor, and a glibc that is at least as new.
+    """
     _, major, minor, processor = tag.split("_", 3)
     name, version = platform.libc_ver()
     own = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

@@ -110,7 +110,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
 
 
 def _linked(path: Path, texts: Mapping[str, str], links: Mapping[str, Path]) -> bool:
-    """Whether the folder holds just this: what lies there may have been half made, or changed by hand."""
+    """Return whether the folder holds exactly these texts and links. False for one that was half made, or changed by hand."""
     if {p.relative_to(path).as_posix() for p in path.rglob("*") if p.is_symlink() or not p.is_dir()} != {*texts, *links}:
         return False
     same = all((path / name).read_text(encoding="utf-8") == text for name, text in texts.items())

@@ -29,7 +29,12 @@ _FIELDS = {"points", "labels", "box"}
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be masked, in pixels of the picture, turned upright. `box`: its upper left and its lower right corner; None: no box."""
+    """The points and the box that tell a model what to mask. All are in pixels, of the upright picture or of the resized image.
+
+    Attributes:
+        labels: for each point 1 (on the object) or 0 (on its background).
+        box: its upper left and its lower right corner; None: no box.
+    """
 
     points: tuple[tuple[float, float], ...]
     labels: tuple[int, ...]
@@ -121,7 +126,7 @@ def _fitted(width: int, height: int, side: int) -> tuple[int, int]:
 
 @contextmanager
 def _named_faults(path: Path) -> Iterator[None]:
-    """What Pillow says of a file that is damaged, of another kind, or unpacks to far more than it shows."""
+    """Turn Pillow's errors into a UsageError with the file's name: it is damaged, of another kind, or unpacks to far too many pixels."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit on pixels is a stricter one

@@ -94,7 +94,10 @@ def _rope(path: Path, model: Model, config: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _derive(config: dict[str, Any], model: Model) -> None:
-    """What Transformers takes from other keys where one is null or missing."""
+    """Fill in the dimensions that Transformers derives from other keys where they are null or missing.
+
+    `id2label` decides `num_labels` even where config.json states both. With neither, `num_labels` is 2.
+    """
     if "num_labels" in model.dimensions:
         config["num_labels"] = len(config["id2label"]) if isinstance(config.get("id2label"), dict) else config.get("num_labels", 2)
     if "head_dim" in model.dimensions and config.get("head_dim") is None and _whole(config.get("num_attention_heads")):

@@ -268,7 +268,10 @@ def check_finite(folder: Folder, model: Model) -> None:
 
 
 def _of_head(name: str, names: Iterable[str], model: Model) -> bool:
-    """Whether a tensor is of a head that is not read: where some names have the body's prefix, those without it are."""
+    """Return whether a tensor belongs to a head that is not read, in a folder of a model that takes any head (`any_head`).
+
+    If some names begin with the body's prefix, the names without it belong to the head.
+    """
     rules = model.user_weights
     return rules.any_head and not name.startswith(rules.prefix) and any(each.startswith(rules.prefix) for each in names)
 

@@ -50,7 +50,7 @@ class Attempt:
 
     @cached_property
     def made_with(self) -> Mapping[str, str]:
-        """What the tests are made with, so that a resumed run measures anew what was made with anything else: digests, and variables."""
+        """The digests of what the tests are made with, and environment variables. A resumed run keeps a test only if all are the same."""
         return {
             "environment": self.environment.lock_sha256,
             "source": self.git["worker_source_sha256"],

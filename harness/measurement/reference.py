@@ -147,7 +147,10 @@ def _job(request: Request, checkpoint: Checkpoint, inputs: Inputs, log_dir: Path
 
 
 def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
-    """What a SUT is told of the model: its configuration, class names, the shapes of its inputs and where answers end."""
+    """Return what a SUT gets to know of the model: its configuration, class names, the shapes of its inputs and where answers end.
+
+    The configuration of a training also holds the optimizer and the LoRA settings.
+    """
     ends = {"end_tokens": list(request.end_tokens)} if request.family.generates_tokens else {}
     trains = {"optimizer": request.optimizer} if request.trains else {}
     lora = {"lora": request.lora_config} if request.lora_config else {}
@@ -162,5 +165,5 @@ def workload_config(request: Request, inputs: Inputs) -> dict[str, object]:
 
 
 def logits_rows(request: Request, inputs: Inputs) -> int:
-    """How many rows are judged by teacher-forced logits too; 0 of a model that generates no tokens."""
+    """Return how many rows are judged by teacher-forced logits too. 0 for a training, and for a model that generates no tokens."""
     return 0 if request.trains else min(request.model.logits_rows, inputs.count)

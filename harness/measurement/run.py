@@ -125,7 +125,10 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
 
 
 def _tokenizer(request: Request) -> Tokenizer | None:
-    """What turns answers into words: the user's, or bytes for a user's prompts. None: a model that predicts, or ids without a meaning."""
+    """Return the tokenizer that turns answers into words: that of the user's weights, else bytes for a user's prompts.
+
+    None for a model that generates no tokens, and for ids without a meaning.
+    """
     if not request.family.generates_tokens:
         return None
     user = request.weights.tokenizer if request.weights else None

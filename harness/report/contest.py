@@ -143,7 +143,7 @@ class Contest:
 
     @property
     def other_factors(self) -> bool:
-        """Whether these are trainings by LoRA whose libraries train other factors each (`--lora own`)."""
+        """True if these are trainings by LoRA in which each library trains other factors (`--lora own`)."""
         return compare.other_factors(g.cell for g in self.good)
 
     def _of_leader(self, leader: Group, second: Group) -> str:
@@ -178,7 +178,7 @@ class Contest:
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
-        """How other figures were measured otherwise than the leader's, a sentence each → the SUTs."""
+        """Sentence → the SUTs it is about. A sentence says what differed when these SUTs and the leader were measured."""
         found: dict[str, list[str]] = {}
         for other in (g for g in self.good if g is not self.field[0]):
             not_in_turns = [compare.NOT_IN_TURNS] if self.ratios[other.sut].method == "Welch t" else []

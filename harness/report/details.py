@@ -1,4 +1,7 @@
-"""What a report says of one cell: LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat it."""
+"""This module collects what a report says of one cell.
+
+That is LoadGen's summary line by line, settings, evidence, audit, latencies, and how to repeat the cell.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +130,7 @@ class Details:
 
     @cached_property
     def masks(self) -> list[tuple[Drawn, str]]:
-        """What a segmenting model answered, each with its picture as a data URI."""
+        """The answers of a segmenting model, each with its picture as a data URI. Empty if the run has no pictures."""
         drawn = masks.read(Path(self.group.last.result.directory))
         return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
 

@@ -122,7 +122,7 @@ class Again:
 
     @property
     def words(self) -> list[str]:
-        """What the averages are, what those of 2019 were, and what may be concluded."""
+        """Sentences on the averages: what they are, what those of 2019 were, and what may be concluded."""
         title = f"Hugging Face's benchmark of 2019, {self.where}"
         if not self.averages:
             return [f"{title}: the SUTs have no cell in common, so there are no averages", *self._beside_2019()]

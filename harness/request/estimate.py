@@ -1,4 +1,4 @@
-"""What a run is going to cost, before anything is made: by earlier runs of the cell where there are some, else by a rule."""
+"""This module estimates what a run is going to cost, before anything is made: by earlier runs of the cell, else by a rule."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
 
 
 def _alike(request: Request, cell: Cell) -> bool:
-    """Whether a cell of the same name does as much work: its inputs and weights may be others."""
+    """Return whether a cell of the same name does as much work as the request. The inputs and weights may be others."""
     asked = request.cell()
     same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "options"))
     synthetic = (request.asked.dataset is None) == (cell.dataset == "synthetic")
@@ -100,7 +100,7 @@ def _samples(request: Request) -> int:
 
 
 def _seconds_again(request: Request, result: Result) -> float:
-    """What the run took, without what is made once, and with the duration that is asked for now."""
+    """Return the seconds that a run would take again: without what is made once, and with the duration that is asked for now."""
     kept = {k: s for k, s in result.seconds.items() if k not in (*_SETUP, *_SUMS) and not k.startswith("environment ")}
     if request.asked.mode == "quick" and not request.trains:
         kept["performance"] = max(request.duration, 3e-3 * result.metrics.get("ms_per_step", 0))
@@ -174,7 +174,7 @@ def _sample_seconds(request: Request) -> float:
 
 @cache
 def flops_per_second() -> float:
-    """How fast this machine multiplies float32 matrices, in floating-point operations a second: the best of three products."""
+    """Measure how fast this machine multiplies float32 matrices, in floating-point operations a second: the best of three products."""
     import numpy as np
 
     matrix, best_s = np.ones((1024, 1024), np.float32), float("inf")

@@ -1,4 +1,4 @@
-"""What may stand on the command line, and one sentence for what may not."""
+"""This module holds what the command lines of all commands share: flags, known names, and one sentence for each mistake."""
 
 from __future__ import annotations
 

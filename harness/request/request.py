@@ -77,7 +77,7 @@ class Request:
 
     @property
     def task(self) -> str:
-        """What the SUT is asked to do with the model: `fit`, or a task of the model's."""
+        """The task that the SUT has to do with the model: `fit`, or a task of the model's."""
         return registry.FIT if self.trains else self.model.task
 
     @property
@@ -149,7 +149,7 @@ class Request:
 
     @property
     def trained_parameters(self) -> int | None:
-        """How many parameters a training changes; None: nothing is trained."""
+        """The number of parameters that a training changes. None if nothing is trained."""
         if self.lora_config:
             return adapters.parameters(self.size.config, self.lora_config)
         if not self.trains:

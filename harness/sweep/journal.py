@@ -35,7 +35,10 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
 
 
 def _brought(request: Request | None) -> list[object]:
-    """What the user brings beside the flags: variables, the digest of the prompts, and names, sizes and dates of the weights' files."""
+    """List what the user brings beside the flags: variables, digests of the data set's files, and names, sizes and dates of weight files.
+
+    Empty without a request.
+    """
     if request is None:
         return []
     dataset, weights = request.asked.dataset, request.weights

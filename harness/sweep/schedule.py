@@ -50,7 +50,7 @@ def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> li
 
 
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
-    """How many contests do not know each of their ratios to better than this share."""
+    """Count the contests in which the half width of a ratio's interval is the share `until` or more, or is not known yet."""
     spreads = [_spreads(rivals, results) for rivals in _contests(series, results)]
     return sum(any(spread is None or spread >= until for spread in of_one) for of_one in spreads)
 
@@ -77,7 +77,10 @@ def _target(rivals: Sequence[Series], results: Results, repeats: RepeatPlan) -> 
 
 
 def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
-    """How sure the ratios of a contest are, as shares; of a contest with one series how sure its figure is. None: not known yet."""
+    """List the half widths of the intervals of a contest's ratios, as shares. None for an interval that is not known yet.
+
+    If one series alone has figures, there is no ratio, and the interval is that of its figure.
+    """
     with_figures = [s for s in rivals if figures(s.number, results)]
     if len(with_figures) == 1:
         return [statistics.summarise([*figures(with_figures[0].number, results).values()]).spread]

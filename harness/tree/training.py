@@ -52,7 +52,7 @@ def read_steps(directory: Path) -> Steps:
 
 
 def score(directory: Path) -> submission.Score:
-    """How far the accuracy test's losses are from the reference's; a sentence where that cannot be told."""
+    """Return how far the accuracy test's losses are from the reference's. If nothing can be compared, return a sentence that says why."""
     training = run_directory.read(directory, with_result=False)
     if training.no_reference:
         return str(training.recorded("accuracy", "reason"))

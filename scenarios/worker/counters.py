@@ -145,7 +145,7 @@ def visible_gpus(nvml: Any) -> list[Any]:
 
 
 def _clocks(nvml: Any, handle: Any) -> dict[str, Any]:
-    """What the driver tells; a key is left out where it does not."""
+    """Return the GPU's clocks, temperature, power limit and throttle reasons. A key is missing if the driver does not tell its value."""
     asked: dict[str, Callable[[], Any]] = {
         "sm_mhz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         "sm_most_mhz": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),

@@ -1,6 +1,7 @@
-"""What disturbed a test while it ran: other programs' work, processor time the hypervisor kept, and times in which no answer came.
+"""This module measures what disturbed a test while it ran.
 
-Linux only; elsewhere the processor's part is absent, never guessed.
+It looks for three things: the work of other programs, processor time that the hypervisor kept, and times in which no answer came. The
+first two are measured on Linux only; elsewhere they are absent, never guessed.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ class ProcessorTimes:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What disturbed one LoadGen test.
+    """The disturbances of one test.
 
     Attributes:
-        seconds: how long it was watched.
+        seconds: how long the test was watched.
         other_processors, stolen_processors: processors, on average, that other programs used and that the hypervisor kept; None: the
             system does not tell.
-        stalls, stalled_seconds, longest_stall_seconds: times in which no answer came, far longer than the slowest batch while
-            calibrating; their sum is without the time of such a batch each.
+        stalls: the number of gaps between answers that were far longer than `slowest_ns` of `between`.
+        stalled_seconds: the sum of these gaps, each less `slowest_ns`.
+        longest_stall_seconds: the longest gap among them, whole; 0: there was none.
     """
 
     seconds: float
@@ -71,11 +73,11 @@ def read() -> ProcessorTimes | None:
 def between(
     before: ProcessorTimes | None, after: ProcessorTimes | None, seconds: float, gaps_ns: np.ndarray, slowest_ns: float
 ) -> Disturbance:
-    """What happened from one reading to the other.
+    """Compute the disturbances between two readings.
 
     Args:
-        gaps_ns: between the answers of one batch and of the next, int64 [n].
-        slowest_ns: the slowest batch of the calibration.
+        gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a training, the times of its steps.
+        slowest_ns: the slowest batch of the calibration; of a training, the median step.
     """
     others = stolen = None
     if before and after:

@@ -22,9 +22,9 @@ def take(job: Job, sut: Inference, smallest: int = 1) -> Evidence:
 
 
 def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
-    """What the framework sees of `predict` and `to_host` of these prepared batches; detail "batches" is how many they are.
+    """Return the framework's evidence of one call: `predict` and `to_host` of each of these prepared batches.
 
-    Raises ValueError where the SUT did not make the call, or made it twice.
+    The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call exactly once.
     """
     calls = 0
 

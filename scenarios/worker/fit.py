@@ -165,11 +165,12 @@ class Timer:
         }
 
     def as_json(self, trainable: int, returned_ns: int, queued_ns: int) -> dict[str, Any]:
-        """What steps.json holds.
+        """Return the content of steps.json.
 
         Args:
+            trainable: the number of parameters that the optimizer changes.
             returned_ns: when the framework's loop had returned and its device was done.
-            queued_ns: how long it had no processor since the window closed.
+            queued_ns: how long the loop's thread was ready and had no processor since the window closed.
         """
         return {
             "schema": "steps-3",
@@ -189,7 +190,10 @@ class Timer:
 
 
 def _queued_ns() -> int:
-    """How long this thread was ready while other programs had the processors (schedstat of proc(5)); 0 where the system does not tell."""
+    """Return for how many nanoseconds this thread has so far been ready to run and had no processor. 0 if the system does not tell.
+
+    It is the second field of schedstat (Documentation/scheduler/sched-stats.rst of Linux).
+    """
     try:
         return int(Path("/proc/thread-self/schedstat").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
@@ -197,9 +201,9 @@ def _queued_ns() -> int:
 
 
 def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
-    """What the framework sees of `fit` on these batches; detail "batches" is how many they are.
+    """Return the framework's evidence of one call of `fit` on these batches.
 
-    Raises ValueError where the SUT did not make the call, or made it twice.
+    The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call exactly once.
     """
     calls = 0
 

@@ -1,7 +1,8 @@
-"""Whether inputs that the SUT has never met take longer than those it met before: it does where answers are kept, in memory or on disk.
+"""This module compares the times of inputs that the SUT has never met with those of inputs that it met before.
 
-Taken right after the performance test, in turns, so that a machine whose speed drifts hits all alike. The test's own first visits cannot
-tell: a processor and its caches warm up in them, and honest SUTs took up to 24 times as long.
+New inputs take longer if the SUT keeps answers, in memory or on disk. Inputs of both kinds are timed in turns, right after the performance
+test, so that a drift of the machine's speed changes all times alike. The first visits within the test cannot be used for this: a processor
+and its caches warm up in them, and honest SUTs took up to 24 times as long.
 """
 
 from __future__ import annotations

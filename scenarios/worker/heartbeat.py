@@ -1,4 +1,7 @@
-"""How far the worker is, in a memory-mapped file: 60 ns to write, no thread here, no busy-wait in the parent (it looks once a second)."""
+"""This module tells the parent how far the worker is, through a memory-mapped file.
+
+The worker takes 60 ns to write and needs no thread for it. The parent does not busy-wait: it looks once a second.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ LOAD_LIMIT_S = 1800
 
 
 class Beat(NamedTuple):
-    """How far a worker is."""
+    """A worker's progress at one moment."""
 
     phase: str
     completed: int

@@ -44,27 +44,27 @@ class Limits:
 
     @property
     def quick(self) -> bool:
-        """Whether it is a quick test, which is planned to last a time of the user's."""
+        """True for a quick test, which is planned to last `planned_ms`."""
         return self.planned_ms > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What one worker process does: a LoadGen test, a training, or the making of a reference.
+    """The work of one worker process: a LoadGen test, a training, or the making of a reference.
 
     Attributes:
-        test: one of TESTS or a compliance test (`TEST01`, …); of another procedure its name.
+        test: one of TESTS, a compliance test (`TEST01`, …), or REFERENCE.
         procedure: a name in `procedures.PROCEDURES`: `loadgen`, `reference` (answers without LoadGen) or `fit` (training).
         benchmark: the name LoadGen's configuration look-up uses.
         answer: keys of `to_host` that are the answer, in payload order.
-        inputs: .npz the parent made: the same bytes for every SUT.
-        synthetic: .npz of the same shapes and other values, whose first `warmup_rows` rows show each shape once.
-        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made. Of a training: those that are
-            held out.
-        audit: what the worker writes there for a compliance test; empty: no file.
-        calibration: the performance test's, for the tests after it: the same user.conf, no second calibration.
+        inputs: .npz that the parent made, with the same bytes for every SUT.
+        synthetic: .npz of the same shapes and other values. Its first `warmup_rows` rows show each shape once.
+        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made. For a training it holds the
+            batches that are held out.
+        audit: the settings that the worker writes to audit.config for a compliance test; empty: no file.
+        calibration: the performance test's, for the tests after it. They get the same user.conf, and no calibration of their own.
         made_with: digests of environment and source; the worker ignores them, a resumed run compares them.
-        reference: reference.npz; its first `logits_rows` answers are what teacher-forced logits are taken on.
+        reference: reference.npz. Teacher-forced logits are taken on its first `logits_rows` answers.
     """
 
     sut: str

@@ -1,7 +1,8 @@
-"""What a test is going to cost, from its calibration; refuses what cannot end well. Pure but for `check_machine`.
+"""This module predicts the cost of a test from its calibration, and refuses a test that cannot end well.
 
-Costs a sample were measured on LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of memory; in the accuracy log twice the payload and
-about 70 B. What a sample costs in the trace is the scenario's (`scenarios.table`).
+The predictions are pure; `check_machine` and the functions about memory read the machine's state. The costs of a sample were measured on
+LoadGen 6.0.17 with ConstructFastSUT: at most 300 B of memory, and in the accuracy log twice the payload and about 70 B. The scenario says
+what a sample costs in the trace (`scenarios.table`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What a test is predicted to cost. `batches`: of the SUT's batch size, the last one perhaps filled up."""
+    """The predicted cost of a test. `batches`: of the SUT's batch size, the last one perhaps filled up."""
 
     samples: int
     batches: int
@@ -38,7 +39,7 @@ class Plan:
 
 
 def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Plan:
-    """A performance test by LoadGen's own arithmetic.
+    """Predict the cost of a performance test by LoadGen's own arithmetic.
 
     Args:
         settings: user.conf and, over it, audit.config.
@@ -52,7 +53,7 @@ def performance(job: Job, settings: Mapping[str, float], sample_ns: float) -> Pl
 
 
 def accuracy(job: Job, samples: int, payload_bytes: int, sample_ns: float) -> Plan:
-    """What an accuracy test of so many samples is going to cost; its log holds every answer twice as long, in hex."""
+    """Predict the cost of an accuracy test of so many samples. Its log holds every answer in hex, which doubles the answer's length."""
     log_bytes = samples * (2 * payload_bytes + _ACCURACY_ROW_BYTES)
     return Plan(samples, _batches(samples, job), samples * sample_ns / 1e9, samples * _MEMORY_BYTES, log_bytes, False)
 
@@ -98,10 +99,10 @@ def check_machine(plan: Plan, log_dir: Path) -> None:
 
 
 def available_memory_bytes() -> int | None:
-    """What can be had without swapping: Linux' own estimate, or what a container's limit leaves; None elsewhere.
+    """Return how many bytes of memory can be had without swapping. None if the system does not tell.
 
-    Of a container's memory the kernel gives up what it keeps of files that were not read lately (`inactive_file` in
-    https://docs.kernel.org/admin-guide/cgroup-v2.html), so that is no use of it.
+    It is the lesser of Linux' own estimate and what a container's limit leaves. Pages of files that were not read lately (`inactive_file`
+    in https://docs.kernel.org/admin-guide/cgroup-v2.html) count as free in a container, because the kernel gives them up.
     """
     found = list[int]()
     with suppress(OSError):

@@ -1,6 +1,7 @@
-"""Whether `prepare` only renamed, transposed, cast and padded: what else it does is work that the clock does not see.
+"""This module checks that `prepare` only renamed, transposed, cast and padded the inputs.
 
-MLPerf allows no more before the clock (inference rules, "Untimed preprocessing").
+Any other work in `prepare` would be work that the clock does not see. MLPerf allows no other work before the clock (inference rules,
+"Untimed preprocessing").
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def check(inputs: Batch, prepared: Batch) -> None:
 
 
 def _comes_of(row: np.ndarray, source: np.ndarray) -> bool:
-    """Whether `row`, [m], holds all values of `source`, cast, and beside them only more of one value."""
+    """Return whether `row`, [m], holds all values of `source`, cast, in any order. One value may occur more often: the padding."""
     with np.errstate(all="ignore"):
         cast = np.asarray(source).ravel().astype(row.dtype)
     if len(row) < len(cast):

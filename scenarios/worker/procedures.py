@@ -1,4 +1,7 @@
-"""What a worker does with a loaded SUT: a test by LoadGen, the reference, or a training. A job names its procedure."""
+"""This module holds the procedures of a worker with a loaded SUT: a test by LoadGen, the making of a reference, and a training.
+
+A job names its procedure.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,10 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
 
 
 def _look_back(job: Job, sut: Inference, qsl: Qsl, watch: Watch, beat: Heartbeat) -> dict[str, Any]:
-    """What was kept of a performance test, and whether the SUT kept answers."""
+    """Write the kept answers of a performance test, and time fresh inputs, which shows whether the SUT kept answers.
+
+    The result holds fields of the WorkerOutcome: `kept_sha256`, and `fresh` if the job has fresh inputs.
+    """
     kept = {"kept_sha256": watch.write(job.log_dir / "answers.npz", qsl.count)}
     return kept if job.fresh is None else {**kept, "fresh": fresh_inputs.compare(job, sut, qsl, beat)}
 

@@ -19,12 +19,12 @@ def forced_logits(sut: Inference, inputs: Batch, answers: Batch, batch_size: int
 
 
 def own_logits(sut: Inference, inputs: Batch, tokens: np.ndarray, batch_size: int) -> np.ndarray:
-    """How the SUT's own forward pass rates the tokens that it generated.
+    """Compute the logits of the tokens that the SUT generated, by the SUT's own forward pass.
 
     Args:
         tokens: the SUT's answers, int32 [rows, new].
 
-    Returns float32 [rows, new, 2]: the largest logit of each position, and the logit of the token that was generated there.
+    Return float32 [rows, new, 2]: the largest logit of each position, and the logit of the token that was generated there.
     """
     pairs = []
     for start, logits in enumerate(_batches(sut, inputs, tokens, batch_size)):

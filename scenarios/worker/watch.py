@@ -1,7 +1,7 @@
-"""What a test keeps of itself while it runs: when each batch was answered, which samples it held, and a sample of the answers.
+"""This module keeps a record of a test while it runs: when each batch was answered, which samples it held, and some of the answers.
 
-Nobody else looks at the answers of a performance test: LoadGen only counts them. A SUT that gives stale or shorter answers from some batch
-on is seen here. What is kept costs less than half a microsecond a batch (benchmarks/overhead.py).
+Nobody else looks at the answers of a performance test: LoadGen only counts them. The record shows it if a SUT gives stale or shorter
+answers from some batch on. Keeping the record costs less than half a microsecond a batch (benchmarks/overhead.py).
 """
 
 from __future__ import annotations

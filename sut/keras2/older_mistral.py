@@ -1,4 +1,7 @@
-"""What Transformers' Mistral of today computes, and its older ones of KerasNLP and of Transformers 4 for TensorFlow do not."""
+"""This module refuses a Mistral that needs more than an older implementation computes.
+
+The older ones are those of KerasNLP and of Transformers 4 for TensorFlow. Transformers' Mistral of today computes what they lack.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the Keras 2 files share: device and precision, set and proven, and the evidence, which is that of Keras 3 on TensorFlow."""
+"""Shared code of the Keras 2 files: it sets and proves device and precision, and takes the evidence.
+
+The evidence is that of Keras 3 on TensorFlow.
+"""
 
 from __future__ import annotations
 

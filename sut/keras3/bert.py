@@ -18,7 +18,7 @@ def load(workload: Workload) -> KerasPredictor:
 
 
 def complete(model: Any, workload: Workload) -> None:
-    """What KerasHub's converter leaves out: the head's weights, for it stops at the backbone, and the activation."""
+    """Set what KerasHub's converter leaves out: the weights of the head, for it stops at the backbone, and the exact activation."""
     model.output_dense.set_weights(
         [weights_files.tensor(workload.checkpoint, f"classifier.{name}").T for name in ("weight", "bias")]  # a bias is its own transpose
     )

@@ -72,7 +72,7 @@ def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> Non
 
 
 def _heads_first(dense: Any) -> bool:
-    """Whether its kernel is [heads, in, head_dim], and not [in, heads, head_dim]."""
+    """Return whether the kernel of `dense` is [heads, in, head_dim]. False: it is [in, heads, head_dim]."""
     inputs, rest = dense.equation.split(",")
     return bool(rest[0] != inputs[-1])
 

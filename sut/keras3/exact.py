@@ -1,4 +1,4 @@
-"""What KerasHub's readers of Hugging Face folders lose, kept."""
+"""This module keeps what KerasHub's readers of Hugging Face folders lose."""
 
 from __future__ import annotations
 

@@ -65,16 +65,17 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """What TensorFlow sees of the call; the model's functions are those that hold matrix products.
+    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix products.
 
-    `graphs`: traced functions of the model, one for each shape, as long as the call enters one. `xla_programs`: those of them that
-    TensorFlow's runtime must hand to XLA as a whole: it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`:
-    matrix products of the functions that the call enters, outside of those; `products_left`: those that run by themselves, outside of every
-    function. `regions`: how often the call enters one; a model that is traced
-    as a whole is one region a batch. `xla_clusters_run`: parts of a graph that TensorFlow
-    gave to XLA by itself. `host_callbacks`: calls of Python from within the functions.
+    `graphs`: traced functions of the model, one for each shape; 0 if the call enters none. `xla_programs`: those of them that TensorFlow's
+    runtime must hand to XLA as a whole; it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix
+    products of the functions that the call enters, outside of what XLA must compile. `products_left`: matrix products that run by
+    themselves, outside of every function. `regions`: how often the call enters a function of the model; a model that is traced as a whole
+    is one region a batch. `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls
+    of Python that stand in the functions.
 
-    Executions of XLA programs alone would not tell: some of Keras' operators (`ops.slice_update`) are small XLA programs in a graph, too.
+    The number of XLA programs that run would not be enough: some of Keras' operators (`ops.slice_update`) are small XLA programs in a
+    graph, too.
     """
     session = ProfilerSession()
     session.start("", _TRACE)

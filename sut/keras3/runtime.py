@@ -1,4 +1,7 @@
-"""What the Keras 3 files share: device and precision, set and proven, and the evidence. What differs by backend is in on_<backend>.py."""
+"""Shared code of the Keras 3 files: it sets and proves device and precision, and takes the evidence.
+
+The files on_<backend>.py hold what differs by backend.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,10 @@ class _Steps(keras_training.Steps, keras.callbacks.Callback):
 
 
 def data(pairs: Iterable[keras_training.Pair]) -> Any:
-    """What `fit` is given: the pairs, on TensorFlow as a pipeline. The one that Keras would make of them tunes itself."""
+    """Return the pairs as `fit` takes them, on TensorFlow as a pipeline.
+
+    The pipeline that Keras would make of the pairs tunes itself (see `on_tensorflow.pipeline`).
+    """
     return runtime.backend.pipeline(pairs) if hasattr(runtime.backend, "pipeline") else pairs
 
 

@@ -1,4 +1,4 @@
-"""What the native JAX files share: the weights on the device, and the evidence."""
+"""Shared code of the native JAX files: it puts the weights on the device, and takes the evidence."""
 
 from __future__ import annotations
 

@@ -136,9 +136,9 @@ def _innermost(backend: Any) -> Any:
 
 
 def detail(model: torch.nn.Module, device: str) -> dict[str, Any]:
-    """What Dynamo and Inductor hold of the model and counted in this process; JSON values.
+    """Return what Dynamo and Inductor hold of the model, and what they counted in this process. All are JSON values.
 
-    A graph that Inductor's cache on disk already holds is not compiled again: the first call is then much faster.
+    A graph that Inductor's cache on disk already holds is not compiled again. The first call is then much faster.
     """
     from torch._dynamo.utils import counters
     from torch._inductor import config

@@ -1,4 +1,4 @@
-"""What the native torch files share: device, precision, and the proof of which execution ran."""
+"""Shared code of the native torch files: it sets device and precision, loads a model, and proves which execution ran."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ def synchronise(workload: Workload) -> None:
 
 
 def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callable[[], Any], **versions: str) -> Evidence:
-    """What `call` does with `model`, or with the modules of a ModuleList.
+    """Return the evidence of what `call` does with `model`, or with the modules of a ModuleList.
 
     Args:
-        name: what of the library it is to reach, for the reader.
-        versions: of more libraries, by name.
+        name: the part of the library that `call` is to reach, for the reader.
+        versions: versions of more libraries, by name.
     """
     adapted = "lora" in workload.config  # whose factors libraries keep in float32 in every precision
     dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters() if not (adapted and p.requires_grad)})

@@ -30,7 +30,7 @@ class Traces:
         self.model, self.by_shape = model, dict[tuple[torch.Size, ...], Any]()
 
     def __call__(self, **inputs: torch.Tensor) -> SimpleNamespace:
-        """What the model answers, by name."""
+        """Return the model's answers by name. Inputs of new shapes are traced first."""
         shape = tuple(tensor.shape for tensor in inputs.values())
         if shape not in self.by_shape:
             self.by_shape[shape] = self.make(inputs)
@@ -50,7 +50,7 @@ class Traces:
 
 
 def count(model: torch.nn.Module) -> int:
-    """How many traces the model's forward holds; 0 where it is not traced."""
+    """Return the number of traces in the model's forward. 0 if it is not traced."""
     return len(model.forward.by_shape) if isinstance(model.forward, Traces) else 0
 
 

@@ -51,7 +51,7 @@ class TrainerTraining:
 
 
 def arguments(workload: Workload) -> Any:
-    """What `Trainer` is told: a constant learning rate, no clipping, nothing written or logged."""
+    """Return the settings of `Trainer`: the workload's AdamW, a constant learning rate, no clipping, and nothing written or logged."""
     constants = workload.config["optimizer"]
     told = transformers.TrainingArguments(
         output_dir=tempfile.gettempdir(),  # it has to be there
@@ -107,5 +107,5 @@ class _Steps(transformers.TrainerCallback):
 
 
 def renamed(**names: str) -> Callable[[Batch], Batch]:
-    """What prepares inputs for a model of Transformers: int64 under its names. `names`: each of them → ours."""
+    """Return a function that prepares inputs for a model of Transformers: int64 arrays under its names. `names`: its name → ours."""
     return lambda inputs: {theirs: inputs[ours].astype(np.int64) for theirs, ours in names.items()}

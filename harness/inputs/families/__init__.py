@@ -1,4 +1,4 @@
-"""What the parent knows of each model family: its inputs, and which flags concern it.
+"""This package tells the parent about each model family: how its inputs are made, and which flags concern it.
 
 A new family is a file here and a line of FAMILIES.
 """

@@ -1,4 +1,4 @@
-"""What all families that read text share: prompts of a user's file, ids of them, and random ids."""
+"""Shared code of all families that read text: it reads the prompts of a user's file, encodes them as ids, and draws random ids."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def notes(path: Path, size: Size, rows: list[list[int]], reader: Tokenizer, own:
 
 
 def lengths(each: np.ndarray, width: int) -> dict[str, int]:
-    """What the record tells of lengths: the shortest and the longest input, and the width of the array they are handed over in."""
+    """Return the lengths for the record, in tokens: the shortest input, the longest one, and the width of the array that holds them."""
     return {"shortest": int(each.min()), "longest": int(each.max()), "padded_to": width}
 
 

@@ -72,22 +72,22 @@ class Size:
 
 @dataclass(frozen=True)
 class UserWeightsRules:
-    """What a user's own folder (`--weights`) may be, beyond a table that fits.
+    """A model's rules for a user's own folder (`--weights`). The tensors of the folder must also fit the model's.
 
     Attributes:
-        defaults: what Transformers takes where config.json is silent.
+        defaults: the values that Transformers takes where config.json is silent.
         only: key of config.json → the values every SUT can compute with.
-        renamed: end of a tensor's legacy name → its name today; every SUT's library reads both.
+        renamed: end of a tensor's legacy name → end of its name today; every SUT's library reads both.
         always: key of config.json → the value it has here, whatever the folder says.
         any_head: whether a model with any head, or with none, will do. The tensors of its head are not read.
-        prefixes: what names of a part begin with in some folders → what they begin with here.
-        prefix: what the names of the body's tensors begin with in a model that has a head.
+        prefixes: the beginning of a part's tensor names in some folders → their beginning here.
+        prefix: the beginning of the names of the body's tensors in a model that has a head.
         optional: ends of the names of tensors that no answer depends on, and that may be left out.
         ignored: ends of the names of tensors that hold no parameter.
         tied: name of a tensor that may be left out → the one it must equal.
         convert: the call or command that writes a pickle's weights anew as safetensors; {file} is its path. Empty: Transformers' own.
-        rope: how config.json may scale rotary positions, as Transformers calls it; a SUT that cannot says so.
-        adds: "beginning" and "end": whether a tokenizer.model of this family adds the mark where tokenizer_config.json is silent.
+        rope: the ways in which config.json may scale rotary positions, by Transformers' names; a SUT that lacks one says so.
+        adds: "beginning" and "end" → whether a tokenizer.model of this family adds that mark where tokenizer_config.json is silent.
     """
 
     defaults: Mapping[str, Any] = field(default_factory=dict)

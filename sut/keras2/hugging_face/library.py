@@ -1,4 +1,4 @@
-"""What the files of the families share: a model of Transformers with the checkpoint's weights, its predictions and its evidence."""
+"""Shared code of the Hugging Face files: a model of Transformers with the checkpoint's weights, its predictions and its evidence."""
 
 from __future__ import annotations
 
