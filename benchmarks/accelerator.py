@@ -34,7 +34,7 @@ from harness.errors import HarnessError
 from harness.execution import environments
 from harness.execution.environments import ROOT
 from harness.execution.interpreter import die_with_parent
-from harness.inputs import checkpoint, models
+from harness.inputs import checkpoint
 from harness.sweep import cells, recipe
 from harness.sweep.cells import Series
 from harness.terminal import duration
@@ -255,10 +255,7 @@ def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | 
 def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
     """What the summary shows of a result. `bandwidth_share`: of what the device copies, that reading the weights at each step takes."""
     metrics, cell = result.metrics, result.cell
-    share = None
-    if bytes_per_second and "tokens_per_second" in metrics:
-        weight_bytes = models.load(cell.model).sizes[cell.size].weight_bytes(cell.precision)
-        share = weight_bytes * metrics["tokens_per_second"] / cell.batch_size / bytes_per_second
+    share = metrics["weight_bytes_per_second"] / bytes_per_second if bytes_per_second and "weight_bytes_per_second" in metrics else None
     joules = {name.removeprefix("joules_per_sample_"): j for name, j in metrics.items() if name.startswith("joules_per_sample_")}
     return {
         "status": str(result.status),
@@ -298,13 +295,14 @@ def _markdown(flags: argparse.Namespace, state: Mapping[str, Any], series: list[
         yield f"- The device copies {state['bytes_per_second'] / 1e9:,.0f} GB/s, read and written (1 GiB of float32, by torch)."
     for name, made in state["made"].items():
         yield f"- Weights of {name}: {made['bytes'] / 1e9:.2f} GB, there after {made['seconds']} s."
+    yield "- Share of a large product: the model's operations a second, over those of a large matrix product of the same framework."
     yield "- Share of bandwidth: the weights' bytes, once for each step of a batch, over what the device copies."
     yield ""
     yield (
-        "| cell | status | samples/s | tokens/s | ms/step | Keras' table, A100: ms/step | share of bandwidth | peak GB | J/sample | MHz | "
-        "accuracy | seconds |"
+        "| cell | status | samples/s | tokens/s | ms/step | Keras' table, A100: ms/step | share of a large product | share of bandwidth | "
+        "peak GB | J/sample | MHz | accuracy | seconds |"
     )
-    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
     yield from (f"| {one.label} | {' | '.join(_columns(entry))} |" for one, entry in done)
     failed = [(one, entry) for one, entry in done if entry["status"] != "ok"]
     if failed:
@@ -323,6 +321,7 @@ def _columns(entry: Mapping[str, Any]) -> Iterator[str]:
     for name in ("samples_per_second", "tokens_per_second", "ms_per_step"):
         yield f"{metrics[name]:,.4g}" if name in metrics else ""
     yield f"{entry['published_ms_per_step']:,.4g}" if entry.get("published_ms_per_step") else ""
+    yield f"{metrics['matrix_share']:.1%}" if "matrix_share" in metrics else ""
     yield f"{entry['bandwidth_share']:.1%}" if entry.get("bandwidth_share") else ""
     peak = entry.get("peak_device_bytes") or entry.get("peak_host_bytes")
     yield f"{peak / 1e9:.2f}" if peak else ""

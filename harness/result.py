@@ -16,12 +16,14 @@ from compliance.findings.verdict import Audit
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
+from compliance.training.run_directory import passes
 from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status, SweepMark
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
+from harness.inputs.models import ITEM_BYTES
 from harness.tree import submission, training
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
@@ -155,9 +157,10 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOu
     """Return the figures of the performance test, even if a later test failed. Empty if the performance test itself did not end well."""
     if performance is None or performance.status != "ok":
         return {}
-    read = _of_loadgen if _by_loadgen(record) else _of_training
+    figures = (_of_loadgen if _by_loadgen(record) else _of_training)(directory, record, performance)
     return {
-        **read(directory, record, performance),
+        **figures,
+        "metrics": figures["metrics"] | _computing(record, performance, figures["metrics"]),
         "evidence": _evidence(record, performance),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
@@ -245,6 +248,25 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
     if samples := performance.answered.get("samples"):
         metrics |= {f"joules_per_sample_{_word(s)}": j / samples for s, j in performance.energy.get("joules", {}).items()}
     return metrics
+
+
+def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return how fast the model's own work was done. What is not known is left out.
+
+    `flops_per_second`: the operations of its products with weights; there are more. `matrix_share`: these over the rate of a large matrix
+    product of the same framework, as a fraction. `weight_bytes_per_second`: the bytes of all parameters, once for each token of a batch.
+    """
+    cell, least, rate = record["cell"], record.get("least_flops"), metrics.get("samples_per_second")
+    if record["digests"]["weights_source"] == "none" or not rate:
+        return {}
+    figures = {}
+    if least:
+        figures["flops_per_second"] = least * rate * (1 if _by_loadgen(record) else passes(cell.get("lora")))
+        if product := (performance.evidence_after or {}).get("matrix_flops"):
+            figures["matrix_share"] = figures["flops_per_second"] / product
+    if cell["task"] == "generate" and (tokens := metrics.get("tokens_per_second")):
+        figures["weight_bytes_per_second"] = record["parameters"] * ITEM_BYTES[cell["precision"]] * tokens / cell["batch_size"]
+    return figures
 
 
 def _word(text: str) -> str:

@@ -27,6 +27,8 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "speed", speed(result) + (" (struck out: invalid)" if result.cause else "")
     if result.measured:
         yield "measured", measured(result)
+    if "flops_per_second" in result.metrics:
+        yield "compute", computing(result.metrics)
     if result.accuracy:
         yield "accuracy", accuracy(result)
     if result.evidence:
@@ -86,6 +88,22 @@ def measured(result: Result) -> str:
         end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
         parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
     return "; ".join(parts)
+
+
+def computing(metrics: Mapping[str, float]) -> str:
+    """Return one line on how fast the model's own work was done: its matrix products, and the weights that a generating model reads."""
+    rate = metrics["flops_per_second"]
+    text = f"{flops(rate)} at least"
+    if share := metrics.get("matrix_share"):
+        text += f", {share:.0%} of what a large matrix product of this framework reaches ({flops(rate / share)})"
+    if read := metrics.get("weight_bytes_per_second"):
+        text += f"; all weights read once a token: {read / 1e9:,.3g} GB/s"
+    return text
+
+
+def flops(rate: float) -> str:
+    """Floating-point operations a second as people read them: `184 GFLOP/s`."""
+    return f"{rate / 1e12:,.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:,.3g} GFLOP/s"
 
 
 def _steps(result: Result) -> str:

@@ -102,7 +102,7 @@ def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
         steps = subject.recorded("qsl", "denoising_steps")
         if type(steps) is int and steps > 0:
             expected["ms_per_denoising_step"] = ms / steps
-    for name, value in (expected | _latencies(metrics, subject)).items():
+    for name, value in (expected | _latencies(metrics, subject) | _computing(metrics, subject, rate)).items():
         figure = metrics.get(name)
         if value is not None and not (isinstance(figure, int | float) and math.isclose(figure, value, rel_tol=1e-6)):
             yield mismatch(f"metrics.{name}", figure, f"{value:g}", "the log makes it")
@@ -133,6 +133,18 @@ def _latencies(metrics: Mapping[str, Any], subject: Subject) -> dict[str, float]
     keys["latency_mean_ms"] = "result_mean_latency_ns"
     detail = subject.performance.detail
     return {name: value / 1e6 for name, key in keys.items() if name in metrics and (value := detail.number(key)) is not None}
+
+
+def _computing(metrics: Mapping[str, Any], subject: Subject, rate: float | None) -> dict[str, float]:
+    """Name in `metrics` → the operations a second, and their share of a large product's, of those that are stated."""
+    least, evidence = subject.recorded("least_flops"), (subject.performance.outcome or {}).get("evidence_after")
+    product = evidence.get("matrix_flops") if isinstance(evidence, dict) else None
+    if not rate or not isinstance(least, int | float):
+        return {}
+    values = {"flops_per_second": least * rate}
+    if isinstance(product, int | float) and product > 0:
+        values["matrix_share"] = least * rate / product
+    return {name: value for name, value in values.items() if name in metrics}
 
 
 def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> Iterator[Fault]:

@@ -19,7 +19,7 @@ from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
 from compliance.training import mllog
 from compliance.training import steps as step_files
-from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, within
+from compliance.training.run_directory import COPIES, FOLDER, LOG, TrainingRun, limits, passes, within
 
 # Of a job, what may differ between the two tests. A training is not calibrated.
 _OF_A_TEST = ("test", "log_dir", "calibration")
@@ -27,19 +27,23 @@ _LARGEST_REFERENCE = 64 << 20
 
 
 def line(training: TrainingRun) -> ResultLine:
-    """What the directory says was measured."""
-    cell, steps = training.recorded("cell"), training.steps["performance"]
-    names = {key: shorten(within(cell, key)) for key in ("sut", "scenario")}
+    """Return what the directory says was measured. A field is empty if record.json lacks it."""
+
+    def recorded(*keys: str) -> str:
+        value = training.recorded(*keys)
+        return "" if value is None else shorten(value)
+
+    steps = training.steps["performance"]
     return ResultLine(
         place=FOLDER,
         division="none",
-        submitter=shorten(training.recorded("submitter")),
-        system=names["sut"],
-        benchmark=shorten(training.recorded("benchmark", "name")),
-        scenario=names["scenario"],
+        submitter=recorded("submitter"),
+        system=recorded("cell", "sut"),
+        benchmark=recorded("benchmark", "name"),
+        scenario=recorded("cell", "scenario"),
         figure=f"{step_files.figures(steps)['ms_per_step']:.6g} ms/step" if steps else "",
         verdict="no verdict of LoadGen's",
-        tested=shorten(training.recorded("started")),
+        tested=recorded("started"),
     )
 
 
@@ -279,8 +283,7 @@ def _speed(training: TrainingRun) -> Check:
     product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
     if steps is None or not _number(least) or not _number(product) or product <= 0:
         return not_applicable("training-speed", "nobody knows the model's operations, or how fast the framework multiplies")
-    passes = limits()["passes_of_lora" if training.recorded("cell", "lora") else "passes"]
-    reached = passes * least * step_files.figures(steps)["samples_per_second"]
+    reached = passes(training.recorded("cell", "lora")) * least * step_files.figures(steps)["samples_per_second"]
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = [f"{text}: it did not train"] if reached > limits()["faster_than_products"] * product else []
     return judge("training-speed", faults, text, file="raw/performance/steps.json")

@@ -59,6 +59,11 @@ def limits() -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name("limits.toml").read_text(encoding="utf-8"))
 
 
+def passes(lora: Any) -> float:
+    """Return how many times the operations of a forward pass a training step takes. `lora`: how LoRA trains it; None: all is trained."""
+    return float(limits()["passes_of_lora" if lora else "passes"])
+
+
 def read(directory: Path, with_result: bool) -> TrainingRun:
     """Reads a run directory. What cannot be read is noted in `faults`; nothing is raised for it."""
     faults: dict[str, str] = {}

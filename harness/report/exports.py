@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.cell import short
 from harness.comparison import statistics, tables
-from harness.report import trainings
+from harness.report import computing, trainings
 from harness.report.content import Content, Overhead
 from harness.report.contest import Contest, range_of
 
@@ -84,6 +84,9 @@ def _markdown(content: Content) -> Iterator[str]:
         yield f"{contest.name}{'' if number else f'. {trainings.WORDS}'}"
         yield ""
         yield from _table(trainings.COLUMNS, texts)
+        yield ""
+    if shares := [(contest.name, *texts) for contest, rows in computing.table(content.contests) for texts in rows]:
+        yield from _table(("work", *computing.COLUMNS), shares)
         yield ""
     if content.overheads:
         header = ("work", "Keras", "beside", "a batch with Keras", "without", "speed of Keras over that without")

@@ -16,7 +16,7 @@ from harness import terminal
 from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.history import Trend
-from harness.report import figures, keras_published, trainings
+from harness.report import computing, figures, keras_published, trainings
 from harness.report.content import Content
 from harness.report.contest import Contest, listed, range_of
 from harness.report.details import Details, times_ms
@@ -45,6 +45,8 @@ def render(content: Content, when: datetime) -> str:
             when=f"{when:%Y-%m-%d %H:%M %Z}".strip(),
             contested=contested,
             training=trainings,
+            computing=computing,
+            shares=list(computing.table(content.contests))[:_MOST_DETAILS],
             trainings=list(trainings.table(content.contests)),
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
             scaling=scaled,

@@ -44,6 +44,17 @@ def test_a_figure_that_nothing_makes_is_seen(run, path, value):
     assert failed(run) == {"outcomes-and-result"}
 
 
+@pytest.mark.parametrize(("factor", "names"), [(1, set()), (1.01, {"outcomes-and-result"})])
+@pytest.mark.parametrize("name", ["flops_per_second", "matrix_share"])
+def test_operations_a_second_are_those_of_record_and_log(run, name, factor, names):
+    edit_json(run / "record.json", lambda d: {**d, "least_flops": 1e6})
+    path = run / "raw" / "performance" / "outcome.json"
+    edit_json(path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 1e13}})
+    flops = 1e6 * own_result(run)["metrics"]["samples_per_second"]
+    forge(run, "metrics", name, value=factor * (flops if name == "flops_per_second" else flops / 1e13))
+    assert failed(run) == names
+
+
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_end_tokens_that_the_worker_was_not_told_of_are_seen(run):
     edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "stop"}})

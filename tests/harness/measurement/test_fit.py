@@ -220,6 +220,12 @@ def test_a_changed_file_is_seen(copy, name):
     assert check in failed(copy)
 
 
+def test_what_the_record_of_a_training_lacks_is_left_empty(copy):
+    edit(copy / "record.json", lambda d: d.pop("submitter"))
+    (line,) = audit.audit(copy).results
+    assert (line.submitter, line.system, line.scenario) == ("", "mock", "Fit")
+
+
 def test_the_folder_of_a_training_is_made_again_from_the_raw_files(copy):
     files = sorted(path.relative_to(copy) for path in (copy / "training").rglob("*"))
     shutil.rmtree(copy / "training")

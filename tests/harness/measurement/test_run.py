@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, disturbance, locks, result
+from harness import cell, cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
@@ -103,6 +103,25 @@ def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment)
     found = run.run(request(tmp_path), Reporter(), 0)
     with rundir.opened(tmp_path, found.cell, "quick"), pytest.raises(EnvironmentFailure, match="another process measures this cell"):
         run.run(request(tmp_path), Reporter(), 0)
+
+
+def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, made_environment):
+    text = run.run(request(tmp_path, model="mistral", duration=1), Reporter(), 0)
+    assert not {"flops_per_second", "weight_bytes_per_second"} & set(text.metrics)  # the mock computes no model
+    directory = Path(text.directory)
+    record = json.loads((directory / "record.json").read_text())
+    record |= {"least_flops": 1e6, "parameters": 5000, "digests": {**record["digests"], "weights_source": "seeded"}}
+    (directory / "record.json").write_text(json.dumps(record))
+    outcome = json.loads((directory / "raw/performance/outcome.json").read_text())
+    outcome["evidence_after"] = {**(outcome["evidence_after"] or {}), "matrix_flops": 4e12}
+    (directory / "raw/performance/outcome.json").write_text(json.dumps(outcome))
+    metrics, rate, batch = result.derive(directory).metrics, text.metrics["samples_per_second"], text.cell.batch_size
+    assert metrics["flops_per_second"] == pytest.approx(1e6 * rate)
+    assert metrics["matrix_share"] == pytest.approx(1e6 * rate / 4e12)
+    assert metrics["weight_bytes_per_second"] == pytest.approx(4 * 5000 * text.metrics["tokens_per_second"] / batch)
+    line = summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27, "weight_bytes_per_second": 1.234e9})
+    reaches = "27% of what a large matrix product of this framework reaches (193 GFLOP/s)"
+    assert line == f"52.1 GFLOP/s at least, {reaches}; all weights read once a token: 1.23 GB/s"
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):

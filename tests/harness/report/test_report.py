@@ -248,6 +248,21 @@ def multiplying(root, rates, **changes):
         write(root, cell(sut, **changes), [40, 41, 39], evidence={"sentence": "", "after": {"matrix_flops": flops}})
 
 
+def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
+    for sut, share in (("keras3-jax", 0.5), ("native-jax", 0.75)):
+        metrics = {"flops_per_second": 3e12 * share, "matrix_share": share, "weight_bytes_per_second": 2.5e9}
+        write(tmp_path, cell(sut), [40, 41, 39], metrics=metrics)
+    write(tmp_path, cell("keras3-torch"), [10, 11, 10])  # by an older version
+    report, row = gathered(tmp_path), ("keras3-jax", "1.5 TFLOP/s", "50%", "3 TFLOP/s", "2.5 GB/s")
+    (sentence,) = [text for text in report.sentences if text.startswith("share of the rate of a large matrix product")]
+    assert "native-jax 75%, keras3-jax 50%; the rest" in sentence
+    assert f"| {' | '.join(row)} |" in exports.markdown(report)
+    assert "".join(f'<td class="number">{text}</td>' for text in row[1:]) in page.render(report, WHEN)
+    write(tmp_path, cell(batch_size=1), [4, 4, 4], metrics={"flops_per_second": 1.0, "matrix_share": 0.1})
+    write(tmp_path, cell("native-jax", batch_size=1), [4, 4, 4], metrics={"flops_per_second": 1.0, "matrix_share": 0.2})
+    assert not [text for text in gathered(tmp_path).sentences if text.startswith("share")]  # of several contests the table has them
+
+
 def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
     multiplying(tmp_path, {"keras3-jax": 400e9, "keras3-torch": 100e9, "native-torch-eager": 300e9, "hf-tensorflow": 500e9})
     meaning = "; a model that spends its time in such products is about as much faster or slower"
