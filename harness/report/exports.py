@@ -93,8 +93,8 @@ def _markdown(content: Content) -> Iterator[str]:
         yield from _table(header, (_overhead(o) for o in content.overheads))
         yield ""
     if content.upgrades:
-        header = ("work", "Keras 3", "Keras 2", "speed of Keras 3 over Keras 2")
-        yield from _table(header, ([u.work, u.keras3, u.keras2, _ratio(u.ratio)] for u in content.upgrades))
+        columns = ("work", "Keras 3", "Keras 2", "speed of Keras 3 over Keras 2")
+        yield from _table(columns, ([u.work, u.keras3, u.keras2, _ratio(u.ratio)] for u in content.upgrades))
         yield ""
     yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)
