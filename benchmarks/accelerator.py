@@ -34,7 +34,7 @@ from harness.errors import HarnessError
 from harness.execution import environments
 from harness.execution.environments import ROOT
 from harness.execution.interpreter import die_with_parent
-from harness.inputs import checkpoint
+from harness.inputs import checkpoint, models
 from harness.sweep import cells, recipe
 from harness.sweep.cells import Series
 from harness.terminal import duration
@@ -255,7 +255,10 @@ def _run(one: Series, flags: argparse.Namespace, seconds: float) -> tuple[int | 
 def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
     """What the summary shows of a result. `bandwidth_share`: of what the device copies, that reading the weights at each step takes."""
     metrics, cell = result.metrics, result.cell
-    share = metrics["weight_bytes_per_second"] / bytes_per_second if bytes_per_second and "weight_bytes_per_second" in metrics else None
+    share = None
+    if bytes_per_second and "tokens_per_second" in metrics:
+        weight_bytes = models.load(cell.model).sizes[cell.size].weight_bytes(cell.precision)
+        share = weight_bytes * metrics["tokens_per_second"] / cell.batch_size / bytes_per_second
     joules = {name.removeprefix("joules_per_sample_"): j for name, j in metrics.items() if name.startswith("joules_per_sample_")}
     return {
         "status": str(result.status),

@@ -23,7 +23,7 @@ from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
-from harness.inputs.models import ITEM_BYTES
+from harness.inputs import families
 from harness.tree import submission, training
 from scenarios.table import SCENARIOS
 from scenarios.worker import job as jobs
@@ -251,22 +251,18 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
 
 
 def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return how fast the model's own work was done. What is not known is left out.
+    """Return how fast the model's matrix products were. Empty if this is not known, or if hardly half of the operations are counted.
 
-    `flops_per_second`: the operations of its products with weights; there are more. `matrix_share`: these over the rate of a large matrix
-    product of the same framework, as a fraction. `weight_bytes_per_second`: the bytes of all parameters, once for each token of a batch.
+    `flops_per_second`: the operations of the products with weights, a second; there are more. `matrix_share`: these over the rate of a
+    large matrix product of the same framework, as a fraction.
     """
-    cell, least, rate = record["cell"], record.get("least_flops"), metrics.get("samples_per_second")
-    if record["digests"]["weights_source"] == "none" or not rate:
+    least, rate, lora = record.get("least_flops"), metrics.get("samples_per_second"), record["cell"].get("lora")
+    counted = families.counts_nearly_all(record["family"]) and record["digests"]["weights_source"] != "none" and not lora
+    if not counted or not least or not rate:
         return {}
-    figures = {}
-    if least:
-        figures["flops_per_second"] = least * rate * (1 if _by_loadgen(record) else passes(cell.get("lora")))
-        if product := (performance.evidence_after or {}).get("matrix_flops"):
-            figures["matrix_share"] = figures["flops_per_second"] / product
-    if cell["task"] == "generate" and (tokens := metrics.get("tokens_per_second")):
-        figures["weight_bytes_per_second"] = record["parameters"] * ITEM_BYTES[cell["precision"]] * tokens / cell["batch_size"]
-    return figures
+    reached = least * rate * (1 if _by_loadgen(record) else passes(lora))
+    product = (performance.evidence_after or {}).get("matrix_flops")
+    return {"flops_per_second": reached, **({"matrix_share": reached / product} if product else {})}
 
 
 def _word(text: str) -> str:

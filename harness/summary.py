@@ -91,19 +91,22 @@ def measured(result: Result) -> str:
 
 
 def computing(metrics: Mapping[str, float]) -> str:
-    """Return one line on how fast the model's own work was done: its matrix products, and the weights that a generating model reads."""
-    rate = metrics["flops_per_second"]
-    text = f"{flops(rate)} at least"
-    if share := metrics.get("matrix_share"):
-        text += f", {share:.0%} of what a large matrix product of this framework reaches ({flops(rate / share)})"
-    if read := metrics.get("weight_bytes_per_second"):
-        text += f"; all weights read once a token: {read / 1e9:,.3g} GB/s"
-    return text
+    """Return one line on how fast the model's matrix products were, beside a large product of the same framework."""
+    reached, text_of_share = metrics["flops_per_second"], ""
+    if part := metrics.get("matrix_share"):
+        text_of_share = f", {share(part)} of what a large matrix product of this framework reaches ({flops(reached / part)})"
+    return f"{flops(reached)} at least{text_of_share}"
 
 
 def flops(rate: float) -> str:
-    """Floating-point operations a second as people read them: `184 GFLOP/s`."""
-    return f"{rate / 1e12:,.3g} TFLOP/s" if rate >= 1e12 else f"{rate / 1e9:,.3g} GFLOP/s"
+    """Floating-point operations a second as people read them: `184 GFLOP/s`, `1,234 TFLOP/s`."""
+    value, unit = (rate / 1e12, "TFLOP/s") if rate >= 1e12 else (rate / 1e9, "GFLOP/s")
+    return f"{value:,.0f} {unit}" if value >= 99.5 else f"{value:.3g} {unit}"
+
+
+def share(part: float) -> str:
+    """A fraction in percent: `27%`, and `0.4%` where it is small."""
+    return f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
 
 def _steps(result: Result) -> str:

@@ -102,10 +102,13 @@ def _result_figures(result: Mapping[str, Any], subject: Subject) -> Iterator[Fau
         steps = subject.recorded("qsl", "denoising_steps")
         if type(steps) is int and steps > 0:
             expected["ms_per_denoising_step"] = ms / steps
-    for name, value in (expected | _latencies(metrics, subject) | _computing(metrics, subject, rate)).items():
+    for name, value in (expected | _latencies(metrics, subject)).items():
         figure = metrics.get(name)
         if value is not None and not (isinstance(figure, int | float) and math.isclose(figure, value, rel_tol=1e-6)):
             yield mismatch(f"metrics.{name}", figure, f"{value:g}", "the log makes it")
+    for name, value in _computing(subject, rate).items():
+        if name in metrics and (value is None or not _close(metrics[name], value)):
+            yield mismatch(f"metrics.{name}", metrics[name], value, "record, log and outcome make it")
     expected_work = _work(subject, samples, batches)
     for name, value in expected_work.items():
         if not _close(work.get(name), value):
@@ -135,16 +138,13 @@ def _latencies(metrics: Mapping[str, Any], subject: Subject) -> dict[str, float]
     return {name: value / 1e6 for name, key in keys.items() if name in metrics and (value := detail.number(key)) is not None}
 
 
-def _computing(metrics: Mapping[str, Any], subject: Subject, rate: float | None) -> dict[str, float]:
-    """Name in `metrics` → the operations a second, and their share of a large product's, of those that are stated."""
+def _computing(subject: Subject, rate: float | None) -> dict[str, float | None]:
+    """Name in `metrics` → the operations a second, and their share of a large product's. None if log, record and outcome do not make it."""
     least, evidence = subject.recorded("least_flops"), (subject.performance.outcome or {}).get("evidence_after")
     product = evidence.get("matrix_flops") if isinstance(evidence, dict) else None
-    if not rate or not isinstance(least, int | float):
-        return {}
-    values = {"flops_per_second": least * rate}
-    if isinstance(product, int | float) and product > 0:
-        values["matrix_share"] = least * rate / product
-    return {name: value for name, value in values.items() if name in metrics}
+    reached = least * rate if rate and isinstance(least, int | float) else None
+    share = reached / product if reached and isinstance(product, int | float) and product > 0 else None
+    return {"flops_per_second": reached, "matrix_share": share}
 
 
 def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> Iterator[Fault]:

@@ -279,14 +279,21 @@ def _speed(training: TrainingRun) -> Check:
 
     The model's operations a second are compared with those of a large matrix product.
     """
-    steps, least = training.steps["performance"], training.recorded("least_flops")
-    product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
-    if steps is None or not _number(least) or not _number(product) or product <= 0:
+    reached, product = _flops(training)
+    if reached is None or product is None:
         return not_applicable("training-speed", "nobody knows the model's operations, or how fast the framework multiplies")
-    reached = passes(training.recorded("cell", "lora")) * least * step_files.figures(steps)["samples_per_second"]
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"
     faults = [f"{text}: it did not train"] if reached > limits()["faster_than_products"] * product else []
     return judge("training-speed", faults, text, file="raw/performance/steps.json")
+
+
+def _flops(training: TrainingRun) -> tuple[float | None, float | None]:
+    """Return the operations a second, at least, of the training and of a large product. None for one that is not known."""
+    steps, least = training.steps["performance"], training.recorded("least_flops")
+    product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
+    known = steps is not None and _number(least)
+    reached = passes(training.recorded("cell", "lora")) * least * step_files.figures(steps)["samples_per_second"] if known else None
+    return reached, product if _number(product) and product > 0 else None
 
 
 def _result(training: TrainingRun) -> Iterator[Fault]:
@@ -302,6 +309,10 @@ def _result(training: TrainingRun) -> Iterator[Fault]:
     told |= {f"metrics.{name}": (within(result, "metrics", name), value) for name, value in values.items()}
     if (tokens := within(result, "metrics", "tokens_per_second")) is not None:
         told["metrics.tokens_per_second"] = (tokens, (within(result, "cell", "seq_len") or 0) * values["samples_per_second"])
+    reached, product = _flops(training)
+    for name, expected in (("flops_per_second", reached), ("matrix_share", reached and product and reached / product)):
+        if (figure := within(result, "metrics", name)) is not None:
+            told[f"metrics.{name}"] = (figure, expected or 0.0)
     told |= {
         "measured.samples": (within(result, "measured", "samples"), steps.count * steps.batch_size),
         "measured.batches": (within(result, "measured", "batches"), steps.count),

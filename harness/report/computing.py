@@ -8,13 +8,14 @@ from typing import Any
 
 from harness.comparison import tables
 from harness.report.contest import Contest
-from harness.summary import flops
+from harness.summary import flops, share
 
-COLUMNS = ("SUT", "the model's products", "share", "a large product", "all weights read once a token")
+COLUMNS = ("SUT", "the model's products", "share", "a large product")
 WORDS = (
-    "Operations a second of the model's products with weights, beside those of a large matrix product of the same framework, which is "
-    "measured after each run. Where the share is small, the time goes elsewhere: to reading weights (as in a model that generates a token "
-    "at a time), to small operations, or to Python. Two SUTs with equal shares differ by how fast their frameworks multiply."
+    "Operations a second of the model's products with weights, beside those of a large matrix product of the same framework (of TensorFlow "
+    "without XLA) in the same process. The share is a lower bound: attention's own products and padding are not counted. The rest of the "
+    "time goes to these, to reading weights (as in a model that generates a token at a time), to small operations and to Python. In one "
+    "comparison the same operations are counted for every SUT."
 )
 
 
@@ -25,15 +26,14 @@ def table(contests: Iterable[Contest]) -> Iterator[tuple[Contest, list[list[str]
             yield contest, [_texts(row) for row in rows]
 
 
-def sentences(contests: Iterable[Contest]) -> list[str]:
-    """One sentence with the share of each SUT, the largest first, if one contest alone has two or more. Else the table has them."""
-    compared = [rows for contest in contests if len(rows := _rows(contest)) > 1]
-    if len(compared) != 1:
+def sentence(contest: Contest) -> list[str]:
+    """One sentence with the share of each SUT, the largest first. None if fewer than two tell it."""
+    rows = sorted(_rows(contest), key=itemgetter("matrix_share"), reverse=True)
+    if len(rows) < 2:
         return []
-    shares = [f"{row['sut']} {row['matrix_share']:.0%}" for row in sorted(compared[0], key=itemgetter("matrix_share"), reverse=True)]
     return [
-        f"share of the rate of a large matrix product of the same framework: {', '.join(shares)}; the rest of the time goes to reading "
-        "weights, to small operations and to Python"
+        "the model's products reach, of the rate of a large matrix product of the same framework, at least: "
+        + ", ".join(f"{row['sut']} {share(row['matrix_share'])}" for row in rows)
     ]
 
 
@@ -42,5 +42,5 @@ def _rows(contest: Contest) -> list[dict[str, Any]]:
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
-    rate, share, read = row["flops_per_second"], row["matrix_share"], row["weight_bytes_per_second"]
-    return [row["sut"], flops(rate), f"{share:.0%}", flops(rate / share), f"{read / 1e9:,.3g} GB/s" if read else ""]
+    reached, part = row["flops_per_second"], row["matrix_share"]
+    return [row["sut"], flops(reached), share(part), flops(reached / part)]

@@ -15,7 +15,6 @@ from harness.comparison.runs import find
 from harness.comparison.tables import Group, place_of
 from harness.report import computing, hf_2019
 from harness.report.contest import Contest, listed
-from harness.summary import flops
 from sut.registry import FIT, SUTS, framework_of
 
 _MOST_SENTENCES = 12
@@ -153,10 +152,10 @@ class Content:
 
     @cached_property
     def sentences(self) -> list[str]:
-        """The sentences below the headline: answers and means of several contests, shares of one, the benchmark of 2019, noise."""
+        """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
-            return [*self.means, *self.words_of_2019, *self.products, *computing.sentences(self.contests), *self.noise]
+            return [*self.means, *self.words_of_2019, *self.products, *(s for c in contested for s in computing.sentence(c)), *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
@@ -183,10 +182,10 @@ class Content:
         rates: dict[tuple[str, ...], dict[str, list[float]]] = {}
         for g in self.current:
             framework = framework_of(g.cell.sut)
-            measured = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
-            if framework and measured:
+            flops = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
+            if framework and flops:
                 where = (g.last.machine, *(f"{name}={value}" for name, value in sorted(g.cell.variables.items())))
-                rates.setdefault((g.cell.precision, g.cell.device, *where), {}).setdefault(framework, []).extend(measured)
+                rates.setdefault((g.cell.precision, g.cell.device, *where), {}).setdefault(framework, []).extend(flops)
         told = {key: of_one for key, of_one in rates.items() if len(of_one) > 1}
         return [
             f"large matrix products in {precision} on {device}{', ' + ', '.join(filter(None, where)) if len(told) > 1 else ''}: "
@@ -290,10 +289,10 @@ class Content:
         return sentences
 
 
-def _rates(measured: Mapping[str, Sequence[float]]) -> list[str]:
+def _rates(flops: Mapping[str, Sequence[float]]) -> list[str]:
     """`PyTorch 184 GFLOP/s` of each framework, the fastest first; the median of its runs."""
-    medians = sorted(((median(values), name) for name, values in measured.items()), reverse=True)
-    return [f"{name} {flops(rate)}" for rate, name in medians]
+    medians = sorted(((median(values), name) for name, values in flops.items()), reverse=True)
+    return [f"{name} {rate / 1e9:,.0f} GFLOP/s" for rate, name in medians]
 
 
 def _token_ms(group: Group) -> float | None:

@@ -46,7 +46,7 @@ def render(content: Content, when: datetime) -> str:
             contested=contested,
             training=trainings,
             computing=computing,
-            shares=list(computing.table(content.contests))[:_MOST_DETAILS],
+            shares=list(computing.table(content.contests)),
             trainings=list(trainings.table(content.contests)),
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
             scaling=scaled,

@@ -82,6 +82,7 @@ class Family:
             one.
         least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
             not known.
+        counts_nearly_all: whether `least_flops` counts nearly all operations, so that they may be compared with what a framework reaches.
         trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
         answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
         answers_images: whether answers are images, which are then shown.
@@ -97,6 +98,7 @@ class Family:
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
+    counts_nearly_all: bool = False
     trained: Family | None = None
     answers_masks: bool = False
     answers_images: bool = False
@@ -107,6 +109,11 @@ def of(model: Model, trains: bool = False) -> Family:
     """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is not in FAMILIES."""
     family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
     return family.trained or family if trains else family
+
+
+def counts_nearly_all(name: str) -> bool:
+    """Return `Family.counts_nearly_all` of the family of this name. False for one that is not in FAMILIES."""
+    return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_nearly_all)
 
 
 def dataset_of(model: Model, trains: bool = False) -> Dataset:

@@ -159,8 +159,8 @@ def of_one_length(
 
 
 def layer_weights(size: Size) -> int:
-    """How many weights the plain matrices of all layers have."""
-    return sum(math.prod(t.shape) for t in size.tensors if len(t.shape) == 2 and re.search(r"\.\d+\.", t.name))
+    """Return how many weights the matrices of all layers have. XLNet's have three axes: in, heads and the width of a head."""
+    return sum(math.prod(t.shape) for t in size.tensors if len(t.shape) in (2, 3) and re.search(r"\.\d+\.", t.name))
 
 
 def read_padded(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:

@@ -15,8 +15,7 @@ from harness.inputs.models import drawn
 from harness.inputs.models.drawn import Parts, Rule, Tensor
 
 _HERE = Path(__file__).parent
-ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
-"""Precision → bytes of a parameter in memory (tf32 is stored as float32)."""
+_ITEM_BYTES = {"float32": 4, "tf32": 4, "bfloat16": 2}
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class Size:
         return sum(math.prod(t.shape) for t in self.tensors)
 
     def weight_bytes(self, precision: str) -> int:
-        """Bytes of the parameters in memory at this precision."""
-        return self.parameters * ITEM_BYTES[precision]
+        """Bytes of the parameters in memory at this precision (tf32 is stored as float32)."""
+        return self.parameters * _ITEM_BYTES[precision]
 
 
 @dataclass(frozen=True)

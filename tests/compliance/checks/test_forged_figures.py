@@ -53,6 +53,8 @@ def test_operations_a_second_are_those_of_record_and_log(run, name, factor, name
     flops = 1e6 * own_result(run)["metrics"]["samples_per_second"]
     forge(run, "metrics", name, value=factor * (flops if name == "flops_per_second" else flops / 1e13))
     assert failed(run) == names
+    edit_json(run / "record.json", lambda d: {**d, "least_flops": None})
+    assert failed(run) == {"outcomes-and-result"}
 
 
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)

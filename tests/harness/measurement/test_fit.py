@@ -226,6 +226,20 @@ def test_what_the_record_of_a_training_lacks_is_left_empty(copy):
     assert (line.submitter, line.system, line.scenario) == ("", "mock", "Fit")
 
 
+def test_the_operations_of_a_step_are_those_of_three_forward_passes(copy):
+    edit(copy / "record.json", lambda d: d.update(least_flops=1e6, digests={**d["digests"], "weights_source": "seeded"}))
+    edit(copy / "raw/performance/outcome.json", lambda d: d["evidence_after"].update(matrix_flops=4e12))
+    found = result.derive(copy)
+    reached = found.metrics["flops_per_second"]
+    assert reached == pytest.approx(3e6 * found.metrics["samples_per_second"]) == found.metrics["matrix_share"] * 4e12
+    (copy / "result.json").write_text(json.dumps(asdict(found)))
+    assert "training-result" not in failed(copy)
+    edit(copy / "result.json", lambda d: d["metrics"].update(matrix_share=0.5))
+    assert "training-result" in failed(copy)
+    edit(copy / "record.json", lambda d: d["cell"].update(lora="own"))
+    assert "flops_per_second" not in result.derive(copy).metrics  # too few operations are counted
+
+
 def test_the_folder_of_a_training_is_made_again_from_the_raw_files(copy):
     files = sorted(path.relative_to(copy) for path in (copy / "training").rglob("*"))
     shutil.rmtree(copy / "training")

@@ -18,6 +18,7 @@ from sut import variables
 from sut.registry import SUTS
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
+from tests.support.tree import edit_json
 
 
 def test_a_resumed_run_keeps_the_digest_of_its_trace(tmp_path, made_environment):
@@ -106,22 +107,23 @@ def test_a_cell_is_measured_by_one_process_at_a_time(tmp_path, made_environment)
 
 
 def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, made_environment):
-    text = run.run(request(tmp_path, model="mistral", duration=1), Reporter(), 0)
-    assert not {"flops_per_second", "weight_bytes_per_second"} & set(text.metrics)  # the mock computes no model
-    directory = Path(text.directory)
-    record = json.loads((directory / "record.json").read_text())
-    record |= {"least_flops": 1e6, "parameters": 5000, "digests": {**record["digests"], "weights_source": "seeded"}}
-    (directory / "record.json").write_text(json.dumps(record))
-    outcome = json.loads((directory / "raw/performance/outcome.json").read_text())
-    outcome["evidence_after"] = {**(outcome["evidence_after"] or {}), "matrix_flops": 4e12}
-    (directory / "raw/performance/outcome.json").write_text(json.dumps(outcome))
-    metrics, rate, batch = result.derive(directory).metrics, text.metrics["samples_per_second"], text.cell.batch_size
-    assert metrics["flops_per_second"] == pytest.approx(1e6 * rate)
-    assert metrics["matrix_share"] == pytest.approx(1e6 * rate / 4e12)
-    assert metrics["weight_bytes_per_second"] == pytest.approx(4 * 5000 * text.metrics["tokens_per_second"] / batch)
-    line = summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27, "weight_bytes_per_second": 1.234e9})
-    reaches = "27% of what a large matrix product of this framework reaches (193 GFLOP/s)"
-    assert line == f"52.1 GFLOP/s at least, {reaches}; all weights read once a token: 1.23 GB/s"
+    found = run.run(request(tmp_path, duration=1), Reporter(), 0)
+    assert "flops_per_second" not in found.metrics  # the mock computes no model
+    directory = Path(found.directory)
+    edit_json(directory / "raw/performance/outcome.json", lambda d: {**d, "evidence_after": {**d["evidence_after"], "matrix_flops": 4e12}})
+
+    def metrics(**changes):
+        edit_json(directory / "record.json", lambda d: {**d, "least_flops": 1e6, "digests": {**d["digests"], "weights_source": "seeded"}})
+        edit_json(directory / "record.json", lambda d: {**d, **changes})
+        return {k: v for k, v in result.derive(directory).metrics.items() if k in ("flops_per_second", "matrix_share")}
+
+    reached = 1e6 * found.metrics["samples_per_second"]
+    assert metrics() == {"flops_per_second": pytest.approx(reached), "matrix_share": pytest.approx(reached / 4e12)}
+    assert metrics(family="stable_diffusion") == {} == metrics(family="a newer one")
+    assert summary.computing({"flops_per_second": 52.14e9, "matrix_share": 0.27}) == (
+        "52.1 GFLOP/s at least, 27% of what a large matrix product of this framework reaches (193 GFLOP/s)"
+    )
+    assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == ["1,000 GFLOP/s", "1,234 TFLOP/s", "0.5 GFLOP/s"]
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
