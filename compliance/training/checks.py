@@ -291,8 +291,9 @@ def _flops(training: TrainingRun) -> tuple[float | None, float | None]:
     """Return the operations a second, at least, of the training and of a large product. None for one that is not known."""
     steps, least = training.steps["performance"], training.recorded("least_flops")
     product = within(training.outcomes["performance"], "evidence_after", "matrix_flops")
-    known = steps is not None and _number(least)
-    reached = passes(training.recorded("cell", "lora")) * least * step_files.figures(steps)["samples_per_second"] if known else None
+    reached = None
+    if steps is not None and _number(least):
+        reached = passes(training.recorded("cell", "lora")) * least * step_files.figures(steps)["samples_per_second"]
     return reached, product if _number(product) and product > 0 else None
 
 
