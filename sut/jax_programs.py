@@ -23,9 +23,9 @@ EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _DUMP = re.compile(r"jax_ir\d+_jit_(.+)_compile\.mlir")
 _CALLBACK = re.compile(r"custom_call @\w*python\w*callback")
-# JAX's own names: its default for float32 products is tf32 on an NVIDIA GPU and bfloat16 on a TPU.
-_MATMUL = {"float32": "highest", "tf32": "tensorfloat32", "bfloat16": "default"}
-_RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "tensorfloat32": 1, "highest": 2}  # XLA's names of them, then JAX's
+# JAX's own names. Its default for float32 products is tf32 on an NVIDIA GPU. At its "tensorfloat32" XLA's Triton kernels compute float32.
+_MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
+_RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}  # XLA's names of them, then JAX's
 _DOT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)")
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _RUN = re.compile(r"PjitFunction\((.+)\)")

@@ -25,7 +25,6 @@ _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level
 _FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
-_XLA_RUN = re.compile(rb"[CG]puExecutable::ExecuteAsyncOnStream")
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _functions_run: set[str] = set()  # with products, in all watched calls of this process
@@ -95,7 +94,6 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "regions": sum(run.values()),
         "operators": len(_OPERATOR_RUN.findall(trace)),
         "products_left": len(_PRODUCT_RUN.findall(trace)),
-        "xla_programs_run": len(_XLA_RUN.findall(trace)),
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
         "products_left_of_xla": sum(functions[name].products_left for name in run if name in functions),
