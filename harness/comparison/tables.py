@@ -95,9 +95,9 @@ _SAME_WORK = (
     "variables",
 )
 _MEDIANS = (
-    *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second", "latency_p50_ms", "latency_p99_ms"),
+    *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
+    *("flops_per_second", "matrix_share", "latency_p50_ms", "latency_p99_ms"),
     *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
-    *("flops_per_second", "matrix_share"),
 )
 
 
