@@ -251,13 +251,13 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
 
 
 def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return how fast the model's matrix products were. Empty if this is not known, or if hardly half of the operations are counted.
+    """Return how fast the model's matrix products were. Empty if this is not known, or if too few operations are counted.
 
     `flops_per_second`: the operations of the products with weights, a second; there are more. `matrix_share`: these over the rate of a
     large matrix product of the same framework, as a fraction.
     """
     least, rate, lora = record.get("least_flops"), metrics.get("samples_per_second"), record["cell"].get("lora")
-    counted = families.counts_nearly_all(record["family"]) and record["digests"]["weights_source"] != "none" and not lora
+    counted = families.counts_most(record["family"]) and record["digests"]["weights_source"] != "none" and not lora
     if not counted or not least or not rate:
         return {}
     reached = least * rate * (1 if _by_loadgen(record) else passes(lora))

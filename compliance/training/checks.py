@@ -313,7 +313,7 @@ def _result(training: TrainingRun) -> Iterator[Fault]:
     reached, product = _flops(training)
     for name, expected in (("flops_per_second", reached), ("matrix_share", reached and product and reached / product)):
         if (figure := within(result, "metrics", name)) is not None:
-            told[f"metrics.{name}"] = (figure, expected or 0.0)
+            told[f"metrics.{name}"] = (figure, expected or 0.0)  # 0: nothing makes it
     told |= {
         "measured.samples": (within(result, "measured", "samples"), steps.count * steps.batch_size),
         "measured.batches": (within(result, "measured", "batches"), steps.count),

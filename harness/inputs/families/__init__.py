@@ -82,7 +82,8 @@ class Family:
             one.
         least_flops: (size, inputs) → floating-point operations of a sample on average, at least: those of the products with weights. None:
             not known.
-        counts_nearly_all: whether `least_flops` counts nearly all operations, so that they may be compared with what a framework reaches.
+        counts_most: whether `least_flops` counts most operations at the published sizes, so that they may be compared with what a framework
+            reaches.
         trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
         answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
         answers_images: whether answers are images, which are then shown.
@@ -98,7 +99,7 @@ class Family:
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None
     least_flops: Callable[[Size, Arrays], float] | None = None
-    counts_nearly_all: bool = False
+    counts_most: bool = False
     trained: Family | None = None
     answers_masks: bool = False
     answers_images: bool = False
@@ -111,9 +112,9 @@ def of(model: Model, trains: bool = False) -> Family:
     return family.trained or family if trains else family
 
 
-def counts_nearly_all(name: str) -> bool:
-    """Return `Family.counts_nearly_all` of the family of this name. False for one that is not in FAMILIES."""
-    return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_nearly_all)
+def counts_most(name: str) -> bool:
+    """Return `Family.counts_most` of the family of this name. False for one that is not in FAMILIES."""
+    return name in FAMILIES and bool(importlib.import_module(FAMILIES[name]).FAMILY.counts_most)
 
 
 def dataset_of(model: Model, trains: bool = False) -> Dataset:

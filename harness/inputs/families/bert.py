@@ -57,7 +57,7 @@ _ANSWERS = Family(
     synthetic=_synthetic,
     twin=text.twin_of_padded,
     least_flops=_least_flops,
-    counts_nearly_all=True,
+    counts_most=True,
     describe=text.describe_padded,
     dataset=Dataset(count=text.count, read=text.read_padded),
     with_sequence_length=text.with_sequence_length,

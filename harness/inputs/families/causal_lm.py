@@ -104,7 +104,7 @@ FAMILY = Family(
     synthetic=_synthetic,
     twin=_twin,
     least_flops=_least_flops,
-    counts_nearly_all=True,
+    counts_most=True,
     describe=_describe,
     dataset=Dataset(count=text.count, read=_read),
     weights_inputs=_weights_inputs,

@@ -80,5 +80,5 @@ FAMILY = Family(
     with_sequence_length=_with_sequence_length,
     weights_inputs=_weights_inputs,
     least_flops=_least_flops,
-    counts_nearly_all=True,
+    counts_most=True,
 )

@@ -130,7 +130,7 @@ FAMILY = Family(
     trained=Family(synthetic=_synthetic_features, least_flops=_least_flops),
     twin=_twin,
     least_flops=_least_flops,
-    counts_nearly_all=True,
+    counts_most=True,
     dataset=Dataset(count=lambda path: len(pictures.files(path)), read=_read, folder=True),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
