@@ -39,13 +39,12 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     beat.enter("warm-up", LOAD_LIMIT_S, 1)
     timer.began_unix_ns, timer.began_ns = time.time_ns(), _clock()
     sut.fit(timer.hand_over(batches), len(batches), timer.on_step)
-    sut.synchronise()
-    returned_ns, queued_ns = _clock(), _queued_ns() - timer.queued_ns
     if timer.steps != len(batches):
         raise ValueError(f"the SUT made {timer.steps} steps of {len(batches)} batches")
+    timer.end()
     beat.enter("evaluation", LOAD_LIMIT_S)
     evaluation = _evaluate(sut, held_out)
-    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable, returned_ns, queued_ns) | evaluation)
+    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
     if job.test == REFERENCE:
         with (job.log_dir / "reference.npz").open("wb") as f:
             np.savez(f, allow_pickle=False, loss=np.array(timer.losses), held_out=np.array(evaluation["held_out"]))
@@ -94,7 +93,8 @@ class Timer:
         started_ns, closed_ns: the window: from the end of the last untimed step to that of the last one, the device waited for at both.
         marks_ns: when the framework told the end of each step in the window; its device may be behind.
         input_ns: what handing the batches over took. They lie ready in memory; what the framework does with one is part of its step.
-        queued_ns: see `_queued_ns`, when the window closed.
+        returned_ns: when the framework's loop had returned and its device was done.
+        queued_ns: how long, from `closed_ns` to `returned_ns`, the loop's thread was ready and had no processor.
         losses: of a timed run the first step's, and the mean of the others; else each step's.
     """
 
@@ -108,6 +108,7 @@ class Timer:
     first_ended_ns: int = 0
     started_ns: int = 0
     closed_ns: int = 0
+    returned_ns: int = 0
     input_ns: int = 0
     queued_ns: int = 0
     monotonic_ns: int = 0
@@ -138,8 +139,15 @@ class Timer:
             self._start()
         if self.steps == self.expected:
             self.synchronise()
-            self.closed_ns, self.queued_ns = _clock(), _queued_ns()
+            self.closed_ns, self._queued_at_close_ns = _clock(), _queued_ns()
             self._after = counters.read(self.job.workload.device), disturbance.read()
+
+    def end(self) -> None:
+        """The framework's loop has returned."""
+        self.synchronise()
+        # The queue is read within the two readings of the clock: a pause between the readings is none of it.
+        self.queued_ns = _queued_ns() - self._queued_at_close_ns
+        self.returned_ns = _clock()
 
     def _end_first(self) -> None:
         self.synchronise()
@@ -164,14 +172,8 @@ class Timer:
             "disturbance": dataclasses.asdict(disturbances),
         }
 
-    def as_json(self, trainable: int, returned_ns: int, queued_ns: int) -> dict[str, Any]:
-        """Return the content of steps.json.
-
-        Args:
-            trainable: the number of parameters that the optimizer changes.
-            returned_ns: when the framework's loop had returned and its device was done.
-            queued_ns: how long the loop's thread was ready and had no processor since the window closed.
-        """
+    def as_json(self, trainable: int) -> dict[str, Any]:
+        """Return the content of steps.json. `trainable` is the number of parameters that the optimizer changes."""
         return {
             "schema": "steps-3",
             "batch_size": self.job.workload.batch_size,
@@ -182,8 +184,8 @@ class Timer:
             "started_ns": self.started_ns,
             "marks_ns": self.marks_ns,
             "closed_ns": self.closed_ns,
-            "returned_ns": returned_ns,
-            "queued_ns": queued_ns,
+            "returned_ns": self.returned_ns,
+            "queued_ns": self.queued_ns,
             "input_ns": self.input_ns,
             "losses": self.losses,
         }

@@ -35,3 +35,22 @@ def test_the_window_holds_twenty_whole_steps_of_the_device_and_none_of_the_first
     assert len(timer.marks_ns) == 20 and timer.marks_ns[-1] == 42 * MS  # told long before the device was done
     assert timer.losses == [0.0, 21.0]
     assert timer.surroundings("cpu")["disturbance"]["stalls"] == 0  # the long wait at the end is the device's, and no disturbance
+
+
+def test_a_pause_while_the_end_is_noted_is_no_longer_in_the_queue_than_it_lasts(monkeypatch):
+    """Another program has the processor before each reading, of the clock and of the queue, and each time for longer."""
+    now = pauses = 0
+
+    def paused():
+        nonlocal now, pauses
+        pauses += 1
+        now += pauses * MS
+        return now
+
+    monkeypatch.setattr(fit, "_clock", paused)
+    monkeypatch.setattr(fit, "_queued_ns", paused)
+    timer = fit.Timer(SimpleNamespace(test="accuracy", workload=SimpleNamespace(device="cpu")), Mock(), expected=4, synchronise=Mock())
+    for _ in range(4):
+        timer.on_step(lambda: 0.5)
+    timer.end()
+    assert 0 < timer.queued_ns <= timer.returned_ns - timer.closed_ns
