@@ -127,7 +127,8 @@ class Result:
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
         evidence: one sentence, and what the worker saw after the test.
         seconds: of each phase; `total`, to which they add up; and `until_measuring`.
-        peak_host_bytes: of the worker's memory; peak_device_bytes: of what the framework held on the accelerator, None on a CPU.
+        peak_host_bytes: of the worker's memory, without what watching a call takes (`scenarios.worker.host_memory`).
+        peak_device_bytes: of what the framework held on the accelerator; None on a CPU.
         energy: joules of the performance test by source, `absent` (source → reason), and the GPU's clocks.
         measured: what the figure rests on: samples, batches, padding_fraction (rows of the batches that hold no sample), passes over the
             data set, and of a model that generates its tokens.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import os
-import resource
 import signal
 import sys
 import time
@@ -17,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from scenarios.worker import host_memory, preflight, procedures
 from scenarios.worker import job as jobs
-from scenarios.worker import preflight, procedures
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
@@ -103,16 +102,7 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
         fields["warmup"], fields["answers"] = warm_up(job, sut, beat)
         slowest_ns = max(w["second_ns"] for w in fields["warmup"])
     fields |= procedure(job, sut, beat, slowest_ns)
-    return WorkerOutcome("ok", peak_host_bytes=_peak_host_bytes(), versions=versions, **fields)
-
-
-def _peak_host_bytes() -> int:
-    """The most memory this program held: on Linux the kernel's high-water mark, since ru_maxrss remembers the parent too."""
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return WorkerOutcome("ok", peak_host_bytes=host_memory.peak_bytes(), versions=versions, **fields)
 
 
 def _versions() -> dict[str, str]:

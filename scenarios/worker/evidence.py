@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from scenarios.worker import host_memory
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Inference
@@ -35,7 +36,8 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
         sut.synchronise()
         calls += 1
 
-    evidence = sut.evidence(call)
+    with host_memory.watching():
+        evidence = sut.evidence(call)
     if calls != 1:
         raise ValueError(
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"

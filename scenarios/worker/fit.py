@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.table import UNTIMED_STEPS
-from scenarios.worker import counters, disturbance
+from scenarios.worker import counters, disturbance, host_memory
 from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
 from scenarios.worker.job import PERFORMANCE, REFERENCE, Job
@@ -215,7 +215,8 @@ def watch(sut: Training, batches: Sequence[Batch]) -> Evidence:
         sut.synchronise()
         calls += 1
 
-    evidence = sut.evidence(call)
+    with host_memory.watching():
+        evidence = sut.evidence(call)
     if calls != 1:
         raise ValueError(f"the SUT's evidence made the call that it was given {calls} times; it makes it once")
     return dataclasses.replace(evidence, detail={**evidence.detail, "batches": len(batches)})

@@ -1,0 +1,42 @@
+"""The most memory of a process, with a watched call in it that takes far more."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MB = 10**6
+HELD = """
+import json, sys
+from pathlib import Path
+from scenarios.worker import host_memory
+
+def hold(megabytes):
+    return len(bytearray(b"1") * (megabytes * 10**6))
+
+if sys.argv[1] == "no reset":
+    host_memory._CLEAR_REFS = Path("/nowhere/clear_refs")
+first = host_memory.peak_bytes()
+hold(100)
+with host_memory.watching():
+    hold(400)
+watched = host_memory.peak_bytes()
+hold(200)
+print(json.dumps([first, watched, host_memory.peak_bytes()]))
+"""
+
+
+def peaks(how):
+    done = subprocess.run([sys.executable, "-c", HELD, how], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
+    first, watched, last = json.loads(done.stdout)
+    return (watched - first) / MB, (last - first) / MB
+
+
+def test_what_a_watched_call_takes_is_not_counted_and_what_follows_is():
+    assert peaks("reset") == (pytest.approx(100, abs=20), pytest.approx(200, abs=20))
+
+
+def test_where_the_system_cannot_begin_anew_it_is_the_most_until_the_watched_call():
+    assert peaks("no reset") == (pytest.approx(100, abs=20),) * 2
