@@ -27,6 +27,7 @@ _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or metho
 _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # what torch may leave of the bits of a float32 product
 _BITS = {"float": 32, "c10::BFloat16": 16, "c10::Half": 16, "double": 64}
+_PASSES_A_RECORD = 4
 
 
 @dataclass(frozen=True)
@@ -113,30 +114,39 @@ def observe(
     `gradients`: whether the call trains.
     """
     passes = _Passes(device, dtype)
-    with hooks(model, passes.before, passes.after):
-        events = _profiled(call, gradients)
-    return _read(events, passes)
-
-
-def _profiled(call: Callable[[], Any], gradients: bool) -> list[Any]:
-    """The profiler's own events: torch's list of them takes a hundred times as long to make."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.set_grad_enabled(gradients), torch.profiler.profile(activities=activities, record_shapes=True) as profile:
+    with hooks(model, passes.before, passes.after), torch.set_grad_enabled(gradients), passes.recorded():
         call()
-    return list(profile.profiler.kineto_results.events())
+    return passes.observed()
 
 
 class _Passes:
-    """Makes a range of the profile of each forward pass, and a product in the context of the first two and of every 16th."""
+    """Makes a range of the profile of each forward pass, and a product in the context of the first two and of every 16th.
+
+    The profiler's record is counted and dropped every few passes: it takes 5 kB of memory for each operator, more than many a model.
+    """
 
     def __init__(self, device: torch.device | str, dtype: torch.dtype):
         self.device, self.dtype = device, dtype
-        self.count, self.ranges = itertools.count(), list[Any]()
+        self.number, self.ranges = itertools.count(), list[Any]()
         self.errors: list[float] = []
         self.outside, self.settings = matmul_setting(), set[str]()
+        self.counts, self.products = Counter[str](), Counter[str]()
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """A context in which the profiler records."""
+        self._begin_record()
+        try:
+            yield
+        finally:
+            self._end_record()
 
     def before(self, *_: Any) -> None:
-        number = next(self.count)
+        """A forward pass begins."""
+        number = next(self.number)
+        if number and number % _PASSES_A_RECORD == 0 and not self.ranges:
+            self._end_record()
+            self._begin_record()
         self.settings.add(matmul_setting())
         if number < 2 or number % 16 == 0:
             with torch.profiler.record_function(_PROBE):
@@ -145,73 +155,76 @@ class _Passes:
         self.ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
+        """It ends."""
         self.settings.add(matmul_setting())
         self.ranges.pop().__exit__(None, None, None)
 
-    def bits_of_float32(self) -> int:
+    def observed(self) -> Observed:
+        """What was recorded, counted."""
+        bits_of = {**_BITS, "float": self._bits_of_float32()}
+        bits = Counter[int]()
+        for dtype, count in self.products.items():
+            bits[bits_of[dtype]] += count
+        return Observed(**self.counts, product_errors=tuple(self.errors), product_bits=bits)
+
+    def _begin_record(self) -> None:
+        self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
+        self.profile.start()
+
+    def _end_record(self) -> None:
+        """The profiler's own events: torch's list of them takes a hundred times as long to make."""
+        self.profile.stop()
+        _count(self.profile.profiler.kineto_results.events(), self.counts, self.products)
+        del self.profile
+
+    def _bits_of_float32(self) -> int:
         """Bits that the settings within the call leave of float32 products. Not every device makes use of them."""
         return min((_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32)
 
 
-def _read(events: Sequence[Any], passes: _Passes) -> Observed:
-    count: Counter[str] = Counter()
-    bits: Counter[int] = Counter()
+def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) -> None:
+    """Add what these events, of whole passes, tell: to `counts` by the names of `Observed`, to `products` by the dtype of their inputs."""
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
-    bits_of = {**_BITS, "float": passes.bits_of_float32()}
-    for event, within, around in _nested(events):
-        name = event.name()
+    for event, name, within, around in _nested(events):
         if name == _PASS:
-            count["passes"] += 1
+            counts["passes"] += 1
         elif name.startswith(_REGION):
-            count["regions"] += 1
+            counts["regions"] += 1
         elif name.startswith(_INDUCTOR):
-            count["inductor calls"] += 1
+            counts["inductor_calls"] += 1
             entered.add(within)
         elif event.scope() == _SCRIPT:
-            count["script calls"] += 1
+            counts["script_calls"] += 1
             entered_script.add(within)
         elif name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
-            count["operators"] += 1
-            count["outside"] += around != _INDUCTOR
-            count["left"] += around != _INDUCTOR and within > 0
-            count["left of script"] += around != _SCRIPTED and within > 0
+            counts["operators"] += 1
+            counts["operators_outside"] += around != _INDUCTOR
+            counts["operators_left"] += around != _INDUCTOR and within > 0
+            counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
             if name.startswith(_PRODUCTS):
-                known = [bits_of[dtype] for dtype in event.dtypes() if dtype in bits_of]
-                bits.update([min(known)] if known else [])
+                known = [dtype for dtype in event.dtypes() if dtype in _BITS]
+                products.update([min(known, key=_BITS.__getitem__)] if known else [])
                 if around != _INDUCTOR:
                     leaking.add(within)
-                    count["products outside"] += 1
+                    counts["products_outside"] += 1
                 if around != _SCRIPTED:
                     leaking_script.add(within)
-    return Observed(
-        operators=count["operators"],
-        operators_outside=count["outside"],
-        operators_left=count["left"],
-        products_outside=count["products outside"],
-        regions=count["regions"],
-        inductor_calls=count["inductor calls"],
-        script_calls=count["script calls"],
-        passes=count["passes"],
-        compiled_passes=len(entered - leaking - {0}),
-        scripted_passes=len(entered_script - leaking_script - {0}),
-        operators_left_of_script=count["left of script"],
-        product_errors=tuple(passes.errors),
-        product_bits=bits,
-    )
+    counts["compiled_passes"] += len(entered - leaking - {0})
+    counts["scripted_passes"] += len(entered_script - leaking_script - {0})
 
 
-def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, int, str]]:
-    """(event, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing)."""
+def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str]]:
+    """(event, name, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing)."""
     stacks: dict[int, list[tuple[int, int, str]]] = {}  # of each thread: (end, pass, what) of the ranges around the next event
     passes = itertools.count(1)
-    for event in sorted(events, key=lambda e: (e.start_ns(), -e.duration_ns())):
-        name, end = event.name(), event.start_ns() + event.duration_ns()
+    for start, minus_duration, _, event in sorted((e.start_ns(), -e.duration_ns(), n, e) for n, e in enumerate(events)):
+        name, end = event.name(), start - minus_duration
         stack = stacks.setdefault(event.start_thread_id(), [])
-        while stack and stack[-1][0] <= event.start_ns() and not (stack[-1][0] == end == event.start_ns()):
+        while stack and stack[-1][0] <= start and not (stack[-1][0] == end == start):
             stack.pop()
         _, within, around = stack[-1] if stack else (0, 0, "")
-        yield event, within, around
+        yield event, name, within, around
         if name == _PASS:
             stack.append((end, next(passes), ""))
         elif name == _PROBE or name.startswith(_INDUCTOR):

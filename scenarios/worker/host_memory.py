@@ -6,7 +6,6 @@ PyTorch's profiler takes 5 kB for each operator: of a model that runs operator b
 from __future__ import annotations
 
 import ctypes
-import gc
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,7 +37,6 @@ def watching() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()
         with suppress(AttributeError):  # glibc alone has it
             ctypes.CDLL(None).malloc_trim(0)
         _Peak.spoilt = not _reset()

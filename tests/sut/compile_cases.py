@@ -13,11 +13,13 @@ from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
 from scenarios.worker.evidence import watch
+from sut import torch_profile
 from sut.contract import Unsupported, Workload
 from sut.native_torch import bert, causal_lm, compiled
 from tests.sut.probe import answer
@@ -55,6 +57,8 @@ def honest_generate(w: Workload, answers: Arrays) -> Found:
     ids = np.random.default_rng(3).integers(3, 1000, (3, 14)).astype(np.int32)
     answers["forced compiled"], answers["forced eager"] = (s.logits(ids) for s in (sut, eager))
     found = {"before": before, "after": after, "after logits": seen(sut, batches["padded"]), "eager": seen(eager, batches["padded"])}
+    with patch.object(torch_profile, "_PASSES_A_RECORD", 1000):
+        found |= {f"{name} in one record": seen(s, batches["padded"]) for name, s in {"after": sut, "eager": eager}.items()}
     sut.model.forward = misplaced(sut.model)
     answers["forced wrong"] = sut.logits(ids)
     return found

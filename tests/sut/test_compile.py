@@ -46,6 +46,13 @@ def test_an_honest_compiled_sut_holds_its_evidence(told, case):
     assert found["after"]["detail"]["inductor_cache_hits"] + found["after"]["detail"]["inductor_cache_misses"] > 0
 
 
+@pytest.mark.parametrize("which", ["after", "eager"])
+def test_records_of_a_few_passes_count_what_one_record_counts(told, which):
+    found = told["cases"]["honest generate"]
+    assert found[which]["detail"]["forward_passes"] > 4
+    assert found[which] == found[f"{which} in one record"]
+
+
 def test_all_prompts_of_a_bucket_share_two_graphs_padded_or_not(told):
     assert told["cases"]["honest generate"]["after"]["graphs"] == 2
 
