@@ -18,7 +18,7 @@ from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
 from compliance.training.run_directory import passes
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status, SweepMark
+from harness.cell import Cell, Metric, Result, Status, SweepMark, operators_per_pass, short
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
@@ -273,6 +273,8 @@ def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[s
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
+    if _by_loadgen(record) and (operators := operators_per_pass(after)):
+        execution += f", {short(operators)} operators a forward pass"
     if graphs != 0 and _by_loadgen(record):  # of a training it is looked at once, in further steps
         execution += f", {new or 'none'} new while measuring"
     share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")

@@ -175,7 +175,7 @@ class _Passes:
         """The profiler's own events: torch's list of them takes a hundred times as long to make."""
         self.profile.stop()
         _count(self.profile.profiler.kineto_results.events(), self.counts, self.products)
-        del self.profile
+        self.profile.profiler = None  # the profile holds itself, and with it its record until Python's collector finds both
 
     def _bits_of_float32(self) -> int:
         """Bits that the settings within the call leave of float32 products. Not every device makes use of them."""

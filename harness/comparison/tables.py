@@ -11,10 +11,10 @@ from statistics import median
 from typing import Any
 
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status
+from harness.cell import Cell, Metric, Result, Status, operators_per_pass
 from harness.comparison import statistics
 from harness.comparison.runs import Run, find, read
-from sut.registry import SUTS
+from sut.registry import FIT, SUTS
 
 COLUMNS = {
     "sut": "framework, backend and execution, with the options it was given",
@@ -62,6 +62,7 @@ COLUMNS = {
     "drift_fraction": "how much longer the last third of a training's steps took than the first, as a fraction",
     "trained_parameters": "how many parameters a training changes",
     "compile_seconds": "first calls of all shapes less the second ones, median of the repeats; None of an eager SUT",
+    "operators_per_pass": "operators that an eager SUT runs one by one for a forward pass, and around it; None of others and of a training",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -277,6 +278,7 @@ def row(group: Group) -> dict[str, Any]:
         "figures": group.figures,
         **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _MEDIANS},
         "compile_seconds": _median(run.result.seconds.get("compile") for run in group.good) if compiled else None,
+        "operators_per_pass": None if cell.scenario == FIT else operators_per_pass(result.evidence.get("after", {})),
         "peak_host_bytes": max((run.result.peak_host_bytes for run in group.runs), default=0) or None,
         "peak_device_bytes": max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None,
         "accuracy": result.accuracy and result.accuracy["value"],

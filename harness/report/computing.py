@@ -6,41 +6,50 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from harness.cell import short
 from harness.comparison import tables
 from harness.report.contest import Contest
 from harness.summary import flops, share
 
-COLUMNS = ("SUT", "the model's products", "share", "a large product")
+COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a pass")
 WORDS = (
     "Operations a second of the model's products with weights, beside those of a large matrix product of the same framework (of TensorFlow "
     "without XLA) in the same process. The share is a lower bound: attention's own products and padding are not counted. The rest of the "
     "time goes to these, to reading weights (as in a model that generates a token at a time), to small operations and to Python. In one "
-    "comparison the same operations are counted for every SUT."
+    "comparison the same operations are counted for every SUT. An eager SUT runs operators one by one; the last column counts them for a "
+    "forward pass, those that call others too."
 )
 
 
 def table(contests: Iterable[Contest]) -> Iterator[tuple[Contest, list[list[str]]]]:
     """The contests with a row of texts in `COLUMNS` for each SUT whose results tell the share, the fastest first."""
     for contest in contests:
-        if rows := _rows(contest):
+        if rows := _rows(contest, "matrix_share"):
             yield contest, [_texts(row) for row in rows]
 
 
-def sentence(contest: Contest) -> list[str]:
-    """One sentence with the share of each SUT, the largest first. None if fewer than two tell it."""
-    rows = sorted(_rows(contest), key=itemgetter("matrix_share"), reverse=True)
-    if len(rows) < 2:
-        return []
-    return [
-        "the model's products reach, of the rate of a large matrix product of the same framework, at least: "
-        + ", ".join(f"{row['sut']} {share(row['matrix_share'])}" for row in rows)
-    ]
+def sentences(contest: Contest) -> list[str]:
+    """One sentence with the share of each SUT, the largest first, and one with how many operators those run that are eager.
+
+    A figure that fewer than two of them tell has no sentence.
+    """
+    shares = sorted(_rows(contest, "matrix_share"), key=itemgetter("matrix_share"), reverse=True)
+    operators = sorted(_rows(contest, "operators_per_pass"), key=itemgetter("operators_per_pass"))
+    texts = {
+        "the model's products reach, of the rate of a large matrix product of the same framework, at least": [
+            f"{row['sut']} {share(row['matrix_share'])}" for row in shares
+        ],
+        "eager SUTs run operators one by one, for a forward pass": [
+            f"{row['sut']} {short(row['operators_per_pass'])}" for row in operators
+        ],
+    }
+    return [f"{what}: {', '.join(told)}" for what, told in texts.items() if len(told) > 1]
 
 
-def _rows(contest: Contest) -> list[dict[str, Any]]:
-    return [row for row in map(tables.row, contest.good) if row["matrix_share"]]
+def _rows(contest: Contest, told: str) -> list[dict[str, Any]]:
+    return [row for row in map(tables.row, contest.good) if row[told]]
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
     reached, part = row["flops_per_second"], row["matrix_share"]
-    return [row["sut"], flops(reached), share(part), flops(reached / part)]
+    return [row["sut"], flops(reached), share(part), flops(reached / part), short(row["operators_per_pass"]) or "–"]

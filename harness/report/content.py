@@ -155,7 +155,7 @@ class Content:
         """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
-            return [*self.means, *self.words_of_2019, *self.products, *(s for c in contested for s in computing.sentence(c)), *self.noise]
+            return [*self.means, *self.words_of_2019, *self.products, *(s for c in contested for s in computing.sentences(c)), *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all

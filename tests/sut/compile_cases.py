@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
+import weakref
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -57,11 +59,29 @@ def honest_generate(w: Workload, answers: Arrays) -> Found:
     ids = np.random.default_rng(3).integers(3, 1000, (3, 14)).astype(np.int32)
     answers["forced compiled"], answers["forced eager"] = (s.logits(ids) for s in (sut, eager))
     found = {"before": before, "after": after, "after logits": seen(sut, batches["padded"]), "eager": seen(eager, batches["padded"])}
+    found["records"] = records(eager, batches["padded"])
     with patch.object(torch_profile, "_PASSES_A_RECORD", 1000):
         found |= {f"{name} in one record": seen(s, batches["padded"]) for name, s in {"after": sut, "eager": eager}.items()}
     sut.model.forward = misplaced(sut.model)
     answers["forced wrong"] = sut.logits(ids)
     return found
+
+
+def records(sut: Any, batch: Arrays) -> Found:
+    """How many records the profiler makes of one call, and how many of them are still there while Python's collector is off."""
+    made = list[weakref.ref[Any]]()
+
+    class Watched(torch.profiler.profile):
+        def stop(self) -> None:
+            super().stop()
+            made.append(weakref.ref(self.profiler))
+
+    gc.disable()
+    with patch.object(torch.profiler, "profile", Watched):
+        seen(sut, batch)
+    left = sum(record() is not None for record in made)
+    gc.enable()
+    return {"made": len(made), "left": left}
 
 
 def misplaced(model: Any) -> Any:

@@ -53,6 +53,11 @@ def test_records_of_a_few_passes_count_what_one_record_counts(told, which):
     assert found[which] == found[f"{which} in one record"]
 
 
+def test_a_record_is_gone_once_it_is_counted(told):
+    """Each holds 5 kB for each operator."""
+    assert told["cases"]["honest generate"]["records"] == {"made": 2, "left": 0}
+
+
 def test_all_prompts_of_a_bucket_share_two_graphs_padded_or_not(told):
     assert told["cases"]["honest generate"]["after"]["graphs"] == 2
 

@@ -253,7 +253,7 @@ def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
     for sut, share in (("keras3-jax", 0.5), ("native-jax", 0.75)):
         write(tmp_path, cell(sut), [40, 41, 39], metrics={"flops_per_second": 3e12 * share, "matrix_share": share})
     write(tmp_path, cell("keras3-torch"), [10, 11, 10])  # by an older version
-    report, row = gathered(tmp_path), ("keras3-jax", "1.5 TFLOP/s", "50%", "3 TFLOP/s")
+    report, row = gathered(tmp_path), ("keras3-jax", "1.5 TFLOP/s", "50%", "3 TFLOP/s", "–")
     (sentence,) = [text for text in report.sentences if text.startswith("the model's products reach")]
     assert sentence.endswith("at least: native-jax 75%, keras3-jax 50%")
     assert f"| {' | '.join(row)} |" in exports.markdown(report)
@@ -261,6 +261,18 @@ def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
     for sut in ("keras3-jax", "native-jax"):
         write(tmp_path, cell(sut, batch_size=1), [4, 4, 4], metrics={"flops_per_second": 1.0, "matrix_share": 0.1})
     assert not [text for text in gathered(tmp_path).sentences if text.startswith("the model's")]  # of several the table has them
+
+
+def test_how_many_operators_the_eager_suts_run_is_told(tmp_path):
+    for sut, graphs, operators in (("keras3-torch", 0, 60_000), ("native-torch-eager", 0, 12_300), ("native-torch-compile", 2, 900)):
+        after = {"graphs": graphs, "detail": {"operators": operators, "forward_passes": 10}}
+        metrics = {"flops_per_second": 1e12, "matrix_share": 0.1}
+        write(tmp_path, cell(sut), [40, 41, 39], evidence={"sentence": "", "after": after}, metrics=metrics)
+    report = gathered(tmp_path)
+    words = "eager SUTs run operators one by one, for a forward pass: native-torch-eager 1,230, keras3-torch 6,000"
+    assert words in report.sentences
+    for row in ("keras3-torch | 1 TFLOP/s | 10% | 10 TFLOP/s | 6,000", "native-torch-compile | 1 TFLOP/s | 10% | 10 TFLOP/s | –"):
+        assert f"| {row} |" in exports.markdown(report)
 
 
 def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
