@@ -177,17 +177,6 @@ class Result:
             raise ValueError(f"it is no result of this version of the harness: {e}") from None
 
 
-def operators_per_pass(after: Mapping[str, Any]) -> float | None:
-    """Operators that a framework ran one by one for a forward pass of the model, those around it included.
-
-    None of compiled code, and where nobody counted both. `after`: the evidence of a test.
-    """
-    detail = after.get("detail", {})
-    if after.get("graphs") or not (passes := detail.get("forward_passes")) or "operators" not in detail:
-        return None
-    return float(detail["operators"] / passes)
-
-
 def short(value: float | None) -> str:
     """A figure as people read it: four digits, or a whole number where it has more; empty where there is none."""
     return "" if value is None else f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"

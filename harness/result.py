@@ -18,7 +18,7 @@ from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
 from compliance.training.run_directory import passes
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status, SweepMark, operators_per_pass, short
+from harness.cell import Cell, Metric, Result, Status, SweepMark, short
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
@@ -160,7 +160,7 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOu
     figures = (_of_loadgen if _by_loadgen(record) else _of_training)(directory, record, performance)
     return {
         **figures,
-        "metrics": figures["metrics"] | _computing(record, performance, figures["metrics"]),
+        "metrics": figures["metrics"] | _computing(record, performance, figures["metrics"]) | _operators(record, performance),
         "evidence": _evidence(record, performance),
         "seconds": _seconds(record, performance),
         "peak_host_bytes": performance.peak_host_bytes,
@@ -265,6 +265,18 @@ def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics:
     return {"flops_per_second": reached, **({"matrix_share": reached / product} if product else {})}
 
 
+def _operators(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
+    """Return how many operators Python calls for a forward pass of an eager SUT, with those between passes.
+
+    Empty of compiled code, of a training, of a model of several networks, and where operators or passes were not counted.
+    """
+    after = performance.evidence_after or {}
+    passes, called = (after.get("detail", {}).get(name) for name in ("forward_passes", "operators_called"))
+    if after.get("graphs") or not passes or called is None or not _by_loadgen(record) or record["qsl"].get("denoising_steps"):
+        return {}
+    return {"operators_per_pass": called / passes}
+
+
 def _word(text: str) -> str:
     return text.replace(" ", "_").replace("-", "_")
 
@@ -273,8 +285,8 @@ def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[s
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
-    if _by_loadgen(record) and (operators := operators_per_pass(after)):
-        execution += f", {short(operators)} operators a forward pass"
+    if operators := _operators(record, performance):
+        execution += f", Python calls {short(operators['operators_per_pass'])} operators a forward pass"
     if graphs != 0 and _by_loadgen(record):  # of a training it is looked at once, in further steps
         execution += f", {new or 'none'} new while measuring"
     share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")

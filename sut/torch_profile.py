@@ -9,7 +9,7 @@ import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -23,6 +23,7 @@ _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "
 # CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
 _INDUCTOR = "## Call CompiledFxGraph"
 _PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::convolution", "aten::_scaled_dot_product", "mkldnn::", "mkl::")
+_OPERATOR = ("aten::", "mkldnn::", "mkl::")
 _SCRIPT = 2  # RecordScope::TORCHSCRIPT_FUNCTION, whatever the function or method is named
 _SCRIPTED = "within TorchScript"
 _SETTINGS = {"tf32": 19, "bf16": 16}  # what torch may leave of the bits of a float32 product
@@ -36,6 +37,7 @@ class Observed:
 
     Attributes:
         operators: operators of ATen, MKL and oneDNN, those that compiled code calls included.
+        operators_called: those of `operators` that no other operator calls, and no compiled code.
         operators_outside: operators outside of every call of what Inductor compiled.
         operators_left: those of `operators_outside` within a forward pass: what was left out of the compiled part of the model.
         products_outside: matrix products outside of every call of what Inductor compiled, those of a backward pass too.
@@ -52,6 +54,7 @@ class Observed:
     """
 
     operators: int = 0
+    operators_called: int = 0
     operators_outside: int = 0
     operators_left: int = 0
     products_outside: int = 0
@@ -110,8 +113,8 @@ def observe(
     """Watch a call that is to make forward passes of `model`, the very module that the measured code calls.
 
     It must be of a shape that ran before, or it may compile. By the profiler, because a TorchDispatchMode would switch Dynamo off, and for
-    later calls too: it would change what is measured. `device`, `dtype`: of the products that are made within, see `Observed`.
-    `gradients`: whether the call trains.
+    later calls too: it would change what is measured. No range of the profile, such as a TorchScript call, may enclose several passes.
+    `device`, `dtype`: of the products that are made within, see `Observed`. `gradients`: whether the call trains.
     """
     passes = _Passes(device, dtype)
     with hooks(model, passes.before, passes.after), torch.set_grad_enabled(gradients), passes.recorded():
@@ -138,8 +141,11 @@ class _Passes:
         self._begin_record()
         try:
             yield
-        finally:
-            self._end_record()
+        except BaseException:
+            with suppress(Exception):  # the error of the call is the one to tell
+                self.profile.stop()
+            raise
+        self._end_record()
 
     def before(self, *_: Any) -> None:
         """A forward pass begins."""
@@ -155,7 +161,7 @@ class _Passes:
         self.ranges[-1].__enter__()
 
     def after(self, *_: Any) -> None:
-        """It ends."""
+        """A forward pass ends."""
         self.settings.add(matmul_setting())
         self.ranges.pop().__exit__(None, None, None)
 
@@ -183,10 +189,13 @@ class _Passes:
 
 
 def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) -> None:
-    """Add what these events, of whole passes, tell: to `counts` by the names of `Observed`, to `products` by the dtype of their inputs."""
+    """Add the counts of these events, which are of whole passes.
+
+    `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of their inputs.
+    """
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
-    for event, name, within, around in _nested(events):
+    for event, name, within, around, called in _nested(events):
         if name == _PASS:
             counts["passes"] += 1
         elif name.startswith(_REGION):
@@ -197,8 +206,9 @@ def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) 
         elif event.scope() == _SCRIPT:
             counts["script_calls"] += 1
             entered_script.add(within)
-        elif name.startswith(("aten::", "mkldnn::", "mkl::")) and around != _PROBE:
+        elif name.startswith(_OPERATOR) and around != _PROBE:
             counts["operators"] += 1
+            counts["operators_called"] += not around and not called
             counts["operators_outside"] += around != _INDUCTOR
             counts["operators_left"] += around != _INDUCTOR and within > 0
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
@@ -214,17 +224,24 @@ def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) 
     counts["scripted_passes"] += len(entered_script - leaking_script - {0})
 
 
-def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str]]:
-    """(event, name, number of the forward pass around it or 0, what else it lies in: `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing)."""
+def _nested(events: Sequence[Any]) -> Iterator[tuple[Any, str, int, str, bool]]:
+    """(event, name, number of the forward pass around it or 0, what else it lies in, whether an operator called it).
+
+    It may lie in `_PROBE`, `_INDUCTOR`, `_SCRIPTED` or nothing.
+    """
+    operator_ends: dict[int, int] = {}  # of each thread: when its last operator ends that none called
     stacks: dict[int, list[tuple[int, int, str]]] = {}  # of each thread: (end, pass, what) of the ranges around the next event
     passes = itertools.count(1)
     for start, minus_duration, _, event in sorted((e.start_ns(), -e.duration_ns(), n, e) for n, e in enumerate(events)):
-        name, end = event.name(), start - minus_duration
-        stack = stacks.setdefault(event.start_thread_id(), [])
+        name, end, thread = event.name(), start - minus_duration, event.start_thread_id()
+        stack = stacks.setdefault(thread, [])
         while stack and stack[-1][0] <= start and not (stack[-1][0] == end == start):
             stack.pop()
         _, within, around = stack[-1] if stack else (0, 0, "")
-        yield event, name, within, around
+        called = start < operator_ends.get(thread, 0)
+        yield event, name, within, around, called
+        if name.startswith(_OPERATOR) and not called:
+            operator_ends[thread] = end
         if name == _PASS:
             stack.append((end, next(passes), ""))
         elif name == _PROBE or name.startswith(_INDUCTOR):

@@ -11,10 +11,10 @@ from statistics import median
 from typing import Any
 
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status, operators_per_pass
+from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
 from harness.comparison.runs import Run, find, read
-from sut.registry import FIT, SUTS
+from sut.registry import SUTS
 
 COLUMNS = {
     "sut": "framework, backend and execution, with the options it was given",
@@ -54,6 +54,7 @@ COLUMNS = {
     "tokens_per_second": "tokens/s, median of the repeats, of a training with its padding; None of a model that predicts, or has none",
     "flops_per_second": "floating-point operations a second of the model's products with weights, median of the repeats; there are more",
     "matrix_share": "flops_per_second over that of a large matrix product of the same framework, as a fraction, median of the repeats",
+    "operators_per_pass": "operators that Python calls for a forward pass of an eager SUT, with those between passes; None of others",
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
     "first_step_seconds": "seconds of a training's first step, which builds and compiles, median of the repeats",
@@ -62,7 +63,6 @@ COLUMNS = {
     "drift_fraction": "how much longer the last third of a training's steps took than the first, as a fraction",
     "trained_parameters": "how many parameters a training changes",
     "compile_seconds": "first calls of all shapes less the second ones, median of the repeats; None of an eager SUT",
-    "operators_per_pass": "operators that an eager SUT runs one by one for a forward pass, and around it; None of others and of a training",
     "peak_host_bytes": "bytes of the worker's memory, the largest of the repeats",
     "peak_device_bytes": "bytes on the accelerator, the largest of the repeats; None on a CPU",
     "accuracy": "the score's value in the last run; None: not judged",
@@ -97,7 +97,7 @@ _SAME_WORK = (
 )
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *("flops_per_second", "matrix_share", "latency_p50_ms", "latency_p99_ms"),
+    *("flops_per_second", "matrix_share", "operators_per_pass", "latency_p50_ms", "latency_p99_ms"),
     *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
 )
 
@@ -278,7 +278,6 @@ def row(group: Group) -> dict[str, Any]:
         "figures": group.figures,
         **{name: _median(run.result.metrics.get(name) for run in group.good or [group.last]) for name in _MEDIANS},
         "compile_seconds": _median(run.result.seconds.get("compile") for run in group.good) if compiled else None,
-        "operators_per_pass": None if cell.scenario == FIT else operators_per_pass(result.evidence.get("after", {})),
         "peak_host_bytes": max((run.result.peak_host_bytes for run in group.runs), default=0) or None,
         "peak_device_bytes": max((run.result.peak_device_bytes or 0 for run in group.runs), default=0) or None,
         "accuracy": result.accuracy and result.accuracy["value"],

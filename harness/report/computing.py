@@ -16,8 +16,8 @@ WORDS = (
     "Operations a second of the model's products with weights, beside those of a large matrix product of the same framework (of TensorFlow "
     "without XLA) in the same process. The share is a lower bound: attention's own products and padding are not counted. The rest of the "
     "time goes to these, to reading weights (as in a model that generates a token at a time), to small operations and to Python. In one "
-    "comparison the same operations are counted for every SUT. An eager SUT runs operators one by one; the last column counts them for a "
-    "forward pass, those that call others too."
+    "comparison the same operations are counted for every SUT. The last column counts the operators that Python calls for a forward "
+    "pass of an eager SUT, with those between passes."
 )
 
 
@@ -29,9 +29,9 @@ def table(contests: Iterable[Contest]) -> Iterator[tuple[Contest, list[list[str]
 
 
 def sentences(contest: Contest) -> list[str]:
-    """One sentence with the share of each SUT, the largest first, and one with how many operators those run that are eager.
+    """One sentence with the share of each SUT, the largest first, and one with the operators of those that are eager.
 
-    A figure that fewer than two of them tell has no sentence.
+    There is no sentence for a figure that fewer than two SUTs have.
     """
     shares = sorted(_rows(contest, "matrix_share"), key=itemgetter("matrix_share"), reverse=True)
     operators = sorted(_rows(contest, "operators_per_pass"), key=itemgetter("operators_per_pass"))
@@ -39,7 +39,7 @@ def sentences(contest: Contest) -> list[str]:
         "the model's products reach, of the rate of a large matrix product of the same framework, at least": [
             f"{row['sut']} {share(row['matrix_share'])}" for row in shares
         ],
-        "eager SUTs run operators one by one, for a forward pass": [
+        "Python calls operators for a forward pass of eager SUTs": [
             f"{row['sut']} {short(row['operators_per_pass'])}" for row in operators
         ],
     }

@@ -139,15 +139,15 @@ class Timer:
             self._start()
         if self.steps == self.expected:
             self.synchronise()
-            self.closed_ns, self._queued_at_close_ns = _clock(), _queued_ns()
+            self._queued_at_close_ns, self.closed_ns = _queued_ns(), _clock()
             self._after = counters.read(self.job.workload.device), disturbance.read()
 
     def end(self) -> None:
         """The framework's loop has returned."""
         self.synchronise()
-        # The queue is read within the two readings of the clock: a pause between the readings is none of it.
-        self.queued_ns = _queued_ns() - self._queued_at_close_ns
         self.returned_ns = _clock()
+        # A pause between two readings may be in the queue and not in the time.
+        self.queued_ns = min(_queued_ns() - self._queued_at_close_ns, self.returned_ns - self.closed_ns)
 
     def _end_first(self) -> None:
         self.synchronise()

@@ -55,6 +55,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "graphs": torch_profile.dynamo_graphs(),
         "forward_passes": seen.passes,
         "operators": seen.operators,
+        "operators_called": seen.operators_called,
         "regions": seen.regions,
         "script_calls": seen.script_calls,
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},

@@ -119,6 +119,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
         detail={
             "call": name,
             "operators": seen.operators,
+            "operators_called": seen.operators_called,
             "operators_outside_inductor": seen.operators_outside,
             "operators_left_of_passes": seen.operators_left,
             "products_outside_inductor": seen.products_outside,

@@ -57,6 +57,15 @@ def test_operations_a_second_are_those_of_record_and_log(run, name, factor, name
     assert failed(run) == {"outcomes-and-result"}
 
 
+@pytest.mark.parametrize(("value", "names"), [(500.5, set()), (500.0, {"outcomes-and-result"})])
+def test_operators_for_a_pass_are_those_of_the_outcome(run, value, names):
+    detail = {"operators_called": 1001, "forward_passes": 2}
+    path = run / "raw" / "performance" / "outcome.json"
+    edit_json(path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "detail": detail}})
+    forge(run, "metrics", "operators_per_pass", value=value)
+    assert failed(run) == names
+
+
 @pytest.mark.parametrize("run", ["tokens"], indirect=True)
 def test_end_tokens_that_the_worker_was_not_told_of_are_seen(run):
     edit_json(run / "record.json", lambda d: {**d, "cell": {**d["cell"], "eos": "stop"}})

@@ -134,9 +134,12 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, mad
         edit_json(directory / "raw/performance/outcome.json", lambda d: {**d, "evidence_before": after, "evidence_after": after})
         return result.derive(directory).evidence["sentence"]
 
-    assert sentence(0, operators=59_123, forward_passes=9) == "eager: no graph, 6,569 operators a forward pass; float32"
-    assert sentence(0, operators=59_123) == sentence(0, operators=59_123, forward_passes=0) == "eager: no graph; float32"
-    assert sentence(2, operators=7, forward_passes=7) == "2 graphs, none new while measuring; float32"
+    told = sentence(0, operators_called=59_123, forward_passes=9)
+    assert told == "eager: no graph, Python calls 6,569 operators a forward pass; float32"
+    assert sentence(0, operators_called=59_123) == sentence(0, operators_called=59_123, forward_passes=0) == "eager: no graph; float32"
+    assert sentence(2, operators_called=7, forward_passes=7) == "2 graphs, none new while measuring; float32"
+    edit_json(directory / "record.json", lambda d: {**d, "qsl": {**d["qsl"], "denoising_steps": 8}})  # passes of three networks
+    assert sentence(0, operators_called=59_123, forward_passes=9) == "eager: no graph; float32"
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):

@@ -23,7 +23,7 @@ hold(100)
 with host_memory.watching():
     hold(400)
 watched = host_memory.peak_bytes()
-hold(200)
+held = bytearray(b"1") * (200 * 10**6)
 print(json.dumps([first, watched, host_memory.peak_bytes()]))
 """
 
@@ -34,9 +34,10 @@ def peaks(how):
     return (watched - first) / MB, (last - first) / MB
 
 
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this system cannot begin anew")
 def test_what_a_watched_call_takes_is_not_counted_and_what_follows_is():
     assert peaks("reset") == (pytest.approx(100, abs=20), pytest.approx(200, abs=20))
 
 
-def test_where_the_system_cannot_begin_anew_it_is_the_most_until_the_watched_call():
-    assert peaks("no reset") == (pytest.approx(100, abs=20),) * 2
+def test_where_the_system_cannot_begin_anew_it_is_the_most_until_the_watched_call_or_what_is_held():
+    assert peaks("no reset") == (pytest.approx(100, abs=20), pytest.approx(200, abs=20))
