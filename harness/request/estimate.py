@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -160,7 +160,10 @@ def _any(folder: Path, pattern: str) -> bool:
 
 
 def _sample_seconds(request: Request) -> float:
-    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to nothing beside the rest."""
+    """The seconds of one sample in a batch. Of an accelerator it is not known, and it is next to nothing beside the rest.
+
+    A model that generates reads its weights for each new token, once for the whole batch. That may take longer than to compute.
+    """
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.family.least_flops
@@ -169,7 +172,9 @@ def _sample_seconds(request: Request) -> float:
     inputs = size.inputs
     trained = inputs.get("trained_tokens") if request.trains else None
     tokens = inputs.get("sequence_length") or trained or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
-    return 2 * size.parameters * tokens / (_EFFICIENCY * flops_per_second())
+    computing_s = 2 * size.parameters * tokens / (_EFFICIENCY * flops_per_second())
+    generated = 0 if request.trains else inputs.get("new_tokens", 0)
+    return float(max(computing_s, generated * size.weight_bytes(request.precision) / bytes_per_second() / request.batch_size))
 
 
 @cache
@@ -177,12 +182,27 @@ def flops_per_second() -> float:
     """Measure how fast this machine multiplies float32 matrices, in floating-point operations a second: the best of three products."""
     import numpy as np
 
-    matrix, best_s = np.ones((1024, 1024), np.float32), float("inf")
+    matrix = np.ones((1024, 1024), np.float32)
+    return 2 * 1024**3 / _best_s(lambda: matrix @ matrix)
+
+
+@cache
+def bytes_per_second() -> float:
+    """Measure how many bytes a second of a matrix this machine multiplies with a vector, as for one new token: the best of three."""
+    import numpy as np
+
+    matrix, vector = np.ones((8192, 4096), np.float32), np.ones(4096, np.float32)
+    return matrix.nbytes / _best_s(lambda: matrix @ vector)
+
+
+def _best_s(call: Callable[[], object]) -> float:
+    """The seconds of the fastest of three calls."""
+    seconds = []
     for _ in range(3):
         start = time.perf_counter()
-        matrix @ matrix
-        best_s = min(best_s, time.perf_counter() - start)
-    return 2 * 1024**3 / best_s
+        call()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 def together(costs: Iterable[Cost]) -> Cost:

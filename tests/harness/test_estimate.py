@@ -1,0 +1,36 @@
+"""What a run is going to cost, by the rule for cells that never ran."""
+
+import pytest
+
+from harness.request import estimate
+from tests.support.cells import request
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch):
+    """One that computes 200 GFLOP/s and reads 20 GB/s."""
+    monkeypatch.setattr(estimate, "flops_per_second", lambda: 200e9)
+    monkeypatch.setattr(estimate, "bytes_per_second", lambda: 20e9)
+
+
+def seconds(tmp_path, batch_size, **changes):
+    asked = {"sut": "native-torch-eager", "size": "base", "scenario": "Offline", "batch_size": batch_size, "device": "cpu"}
+    found = request(tmp_path, **(asked | changes))
+    return estimate._sample_seconds(found), found.size.parameters
+
+
+def test_a_model_that_generates_reads_its_weights_for_each_token_of_a_batch(tmp_path):
+    alone, parameters = seconds(tmp_path, 1, model="mistral")
+    assert alone == pytest.approx(45 * 4 * parameters / 20e9)
+    assert seconds(tmp_path, 4, model="mistral")[0] == pytest.approx(alone / 4)
+    assert seconds(tmp_path, 64, model="mistral")[0] == pytest.approx(2 * parameters * 50 / (0.3 * 200e9))
+
+
+def test_a_model_that_predicts_computes_at_any_batch(tmp_path):
+    assert seconds(tmp_path, 1, model="bert") == seconds(tmp_path, 32, model="bert")
+
+
+def test_a_training_reads_its_weights_once_a_step(tmp_path):
+    assert seconds(tmp_path, 1, model="mistral", scenario="Fit", duration=None) == seconds(
+        tmp_path, 8, model="mistral", scenario="Fit", duration=None
+    )
