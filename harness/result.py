@@ -266,15 +266,13 @@ def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics:
 
 
 def _operators(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
-    """Return how many operators Python calls for a forward pass of an eager SUT, with those between passes.
-
-    Empty of compiled code, of a training, of a model of several networks, and where operators or passes were not counted.
-    """
+    """Return how many operators Python calls for a batch of an eager SUT. Empty of compiled code, of a training, and where they were not
+    counted."""
     after = performance.evidence_after or {}
-    passes, called = (after.get("detail", {}).get(name) for name in ("forward_passes", "operators_called"))
-    if after.get("graphs") or not passes or called is None or not _by_loadgen(record) or record["qsl"].get("denoising_steps"):
+    batches, called = (after.get("detail", {}).get(name) for name in ("batches", "operators_called"))
+    if after.get("graphs") or not batches or called is None or not _by_loadgen(record):
         return {}
-    return {"operators_per_pass": called / passes}
+    return {"operators_per_batch": called / batches}
 
 
 def _word(text: str) -> str:
@@ -286,7 +284,7 @@ def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[s
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
     if operators := _operators(record, performance):
-        execution += f", Python calls {short(operators['operators_per_pass'])} operators a forward pass"
+        execution += f", Python calls {short(operators['operators_per_batch'])} operators a batch"
     if graphs != 0 and _by_loadgen(record):  # of a training it is looked at once, in further steps
         execution += f", {new or 'none'} new while measuring"
     share, remark = after.get("compiled_share"), after.get("detail", {}).get("remark")

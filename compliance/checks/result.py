@@ -139,17 +139,17 @@ def _latencies(metrics: Mapping[str, Any], subject: Subject) -> dict[str, float]
 
 
 def _computing(subject: Subject, rate: float | None) -> dict[str, float | None]:
-    """Name in `metrics` → how fast operations were, their share of a large product's, and Python's operators for a forward pass.
+    """Name in `metrics` → how fast operations were, their share of a large product's, and Python's operators for a batch.
 
     None if log, record and outcome do not make it.
     """
     least, evidence = subject.recorded("least_flops"), _table(subject.performance.outcome or {}, "evidence_after")
     product, detail = evidence.get("matrix_flops"), _table(evidence, "detail")
-    called, passes = detail.get("operators_called"), detail.get("forward_passes")
+    called, watched = detail.get("operators_called"), detail.get("batches")
     reached = least * rate if rate and isinstance(least, int | float) else None
     share = reached / product if reached and isinstance(product, int | float) and product > 0 else None
-    operators = called / passes if isinstance(called, int) and isinstance(passes, int) and passes > 0 else None
-    return {"flops_per_second": reached, "matrix_share": share, "operators_per_pass": operators}
+    operators = called / watched if isinstance(called, int) and isinstance(watched, int) and watched > 0 else None
+    return {"flops_per_second": reached, "matrix_share": share, "operators_per_batch": operators}
 
 
 def _worker_figures(result: Mapping[str, Any], outcome: Mapping[str, Any]) -> Iterator[Fault]:

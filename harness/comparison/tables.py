@@ -54,7 +54,7 @@ COLUMNS = {
     "tokens_per_second": "tokens/s, median of the repeats, of a training with its padding; None of a model that predicts, or has none",
     "flops_per_second": "floating-point operations a second of the model's products with weights, median of the repeats; there are more",
     "matrix_share": "flops_per_second over that of a large matrix product of the same framework, as a fraction, median of the repeats",
-    "operators_per_pass": "operators that Python calls for a forward pass of an eager SUT, with those between passes; None of others",
+    "operators_per_batch": "operators that Python calls for a batch of an eager SUT, median of the repeats; None of others",
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
     "first_step_seconds": "seconds of a training's first step, which builds and compiles, median of the repeats",
@@ -97,7 +97,7 @@ _SAME_WORK = (
 )
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *("flops_per_second", "matrix_share", "operators_per_pass", "latency_p50_ms", "latency_p99_ms"),
+    *("flops_per_second", "matrix_share", "operators_per_batch", "latency_p50_ms", "latency_p99_ms"),
     *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
 )
 

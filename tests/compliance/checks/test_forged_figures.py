@@ -58,11 +58,11 @@ def test_operations_a_second_are_those_of_record_and_log(run, name, factor, name
 
 
 @pytest.mark.parametrize(("value", "names"), [(500.5, set()), (500.0, {"outcomes-and-result"})])
-def test_operators_for_a_pass_are_those_of_the_outcome(run, value, names):
-    detail = {"operators_called": 1001, "forward_passes": 2}
+def test_operators_for_a_batch_are_those_of_the_outcome(run, value, names):
+    detail = {"operators_called": 1001, "batches": 2}
     path = run / "raw" / "performance" / "outcome.json"
     edit_json(path, lambda d: {**d, "evidence_after": {**d["evidence_after"], "detail": detail}})
-    forge(run, "metrics", "operators_per_pass", value=value)
+    forge(run, "metrics", "operators_per_batch", value=value)
     assert failed(run) == names
 
 

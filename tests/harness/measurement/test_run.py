@@ -126,7 +126,7 @@ def test_the_models_operations_stand_beside_those_of_a_large_product(tmp_path, m
     assert [summary.flops(rate) for rate in (999.6e9, 1.234e15, 5e8)] == ["1,000 GFLOP/s", "1,234 TFLOP/s", "0.5 GFLOP/s"]
 
 
-def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, made_environment):
+def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_environment):
     directory = Path(run.run(request(tmp_path, duration=1), Reporter(), 0).directory)
 
     def sentence(graphs, **detail):
@@ -134,12 +134,9 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_forward_pass(tmp_path, mad
         edit_json(directory / "raw/performance/outcome.json", lambda d: {**d, "evidence_before": after, "evidence_after": after})
         return result.derive(directory).evidence["sentence"]
 
-    told = sentence(0, operators_called=59_123, forward_passes=9)
-    assert told == "eager: no graph, Python calls 6,569 operators a forward pass; float32"
-    assert sentence(0, operators_called=59_123) == sentence(0, operators_called=59_123, forward_passes=0) == "eager: no graph; float32"
-    assert sentence(2, operators_called=7, forward_passes=7) == "2 graphs, none new while measuring; float32"
-    edit_json(directory / "record.json", lambda d: {**d, "qsl": {**d["qsl"], "denoising_steps": 8}})  # passes of three networks
-    assert sentence(0, operators_called=59_123, forward_passes=9) == "eager: no graph; float32"
+    assert sentence(0, operators_called=59_121, batches=9) == "eager: no graph, Python calls 6,569 operators a batch; float32"
+    assert sentence(0, operators_called=59_121) == sentence(0, batches=9) == "eager: no graph; float32"
+    assert sentence(2, operators_called=7, batches=7) == "2 graphs, none new while measuring; float32"
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):

@@ -265,10 +265,10 @@ def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
 
 def test_how_many_operators_the_eager_suts_run_is_told(tmp_path):
     for sut, operators in (("keras3-torch", 6000.0), ("native-torch-eager", 1230.0), ("native-torch-compile", None)):
-        metrics = {"flops_per_second": 1e12, "matrix_share": 0.1} | ({"operators_per_pass": operators} if operators else {})
+        metrics = {"flops_per_second": 1e12, "matrix_share": 0.1} | ({"operators_per_batch": operators} if operators else {})
         write(tmp_path, cell(sut), [40, 41, 39], metrics=metrics)
     report = gathered(tmp_path)
-    words = "Python calls operators for a forward pass of eager SUTs: native-torch-eager 1,230, keras3-torch 6,000"
+    words = "Python calls operators for a batch of eager SUTs: native-torch-eager 1,230, keras3-torch 6,000"
     assert words in report.sentences
     for row in ("keras3-torch | 1 TFLOP/s | 10% | 10 TFLOP/s | 6,000", "native-torch-compile | 1 TFLOP/s | 10% | 10 TFLOP/s | –"):
         assert f"| {row} |" in exports.markdown(report)
