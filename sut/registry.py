@@ -241,11 +241,10 @@ SUTS: dict[str, SutSpec] = {
         execution="xla",
         summary="models written out in JAX, compiled by XLA, without a library of layers",
         unsupported={
-            "gemma": "sut/native_jax/causal_lm.py is written for the layout of Llama and Mistral; Gemma's embeddings, norms and gates are "
-            "others: take keras3-jax",
             **dict.fromkeys(
                 ("gpt2/generate", "distilgpt2/generate"),
-                "sut/native_jax/causal_lm.py is written for the layout of Llama and Mistral; GPT-2 has learned positions: take keras3-jax",
+                "sut/native_jax/causal_lm.py is written for the layout of Gemma, Llama and Mistral; GPT-2 has learned positions: take "
+                "keras3-jax",
             ),
         },
         packages=("jax", "jaxlib"),

@@ -13,21 +13,10 @@ import numpy as np
 from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
 from sut.native_jax import runtime
+from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import Weights
 
 Config = Mapping[str, Any]
-
-
-def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """x [..., in] → [..., out]."""
-    return x @ weights[f"{name}.weight"] + weights[f"{name}.bias"]
-
-
-def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
-    """Layer normalisation, computed in float32."""
-    wide = x.astype(jnp.float32)
-    wide = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt(wide.var(-1, keepdims=True) + epsilon)
-    return wide.astype(x.dtype) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
 
 
 def attention(weights: Weights, layer: str, x: jax.Array, mask: jax.Array, heads: int) -> jax.Array:

@@ -1,4 +1,4 @@
-"""Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain JAX, generating greedily.
+"""Gemma (Gemma Team 2024), Llama (Touvron et al. 2023) and Mistral (Jiang et al. 2023) in plain JAX, generating greedily.
 
 The measured call is one compiled program, `generate`, for each shape: the prompt, then a loop that makes one token at a time. The cache of
 keys and values lives within it, so that no buffer has to be donated from call to call.
@@ -7,6 +7,7 @@ keys and values lives within it, so that no buffer has to be donated from call t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -24,10 +25,25 @@ Cache = list[tuple[jax.Array, jax.Array]]
 """Keys and values of each layer, each [batch, heads of keys, columns, size of a head]."""
 
 
-def norm(x: jax.Array, weight: jax.Array, epsilon: float) -> jax.Array:
-    """Root mean square normalisation, computed in float32."""
-    wide = x.astype(jnp.float32)
-    return weight * (wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + epsilon)).astype(x.dtype)
+def is_gemma(config: Config) -> bool:
+    """Gemma differs from Llama's layout in norms, embedding and activation, as in Transformers' `modeling_gemma.py`."""
+    return bool(config["model_type"] == "gemma")
+
+
+def norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
+    """Root mean square normalisation, computed in float32. Gemma's weights are what is added to 1."""
+    weight, wide = weights[f"{name}.weight"], x.astype(jnp.float32)
+    wide = wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + config["rms_norm_eps"])
+    return (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype) if is_gemma(config) else weight * wide.astype(x.dtype)
+
+
+def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
+    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out], what they make is added."""
+    made = x @ weights[f"{name}.weight"]
+    if f"{name}.a" not in weights:
+        return made
+    a, b = weights[f"{name}.a"], weights[f"{name}.b"]
+    return made + (x.astype(a.dtype) @ a @ b).astype(made.dtype)
 
 
 def frequencies(config: Config) -> np.ndarray:
@@ -82,23 +98,27 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
         ids: int32 [batch, new]; they stand in the columns from `at` on.
         begin: int32 [batch], the first column of each row; what stands before it is padding.
     """
-    epsilon, columns = config["rms_norm_eps"], at + jnp.arange(ids.shape[1])
+    normed, product = partial(norm, config, weights), partial(dense, weights)
+    activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
+    columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
     mask = visible(columns, begin, cache[0][0].shape[2], config.get("sliding_window"))
     x, updated = weights["model.embed_tokens.weight"][ids], []
+    if is_gemma(config):
+        x = x * jnp.asarray(np.sqrt(config["hidden_size"]), x.dtype)
     for number, (keys, values) in enumerate(cache):
         layer = f"model.layers.{number}"
-        normed = norm(x, weights[f"{layer}.input_layernorm.weight"], epsilon)
-        products = (normed @ weights[f"{layer}.self_attn.{name}_proj.weight"] for name in "qkv")
+        inner = normed(f"{layer}.input_layernorm", x)
+        products = (product(f"{layer}.self_attn.{name}_proj", inner) for name in "qkv")
         query, key, value = (p.reshape(*ids.shape, -1, config["head_dim"]).swapaxes(1, 2) for p in products)
         keys = lax.dynamic_update_slice_in_dim(keys, rotate(key, angles), at, axis=2)
         values = lax.dynamic_update_slice_in_dim(values, value, at, axis=2)
         updated.append((keys, values))
-        x = x + attend(rotate(query, angles), keys, values, mask) @ weights[f"{layer}.self_attn.o_proj.weight"]
-        normed = norm(x, weights[f"{layer}.post_attention_layernorm.weight"], epsilon)
-        gate, up = (normed @ weights[f"{layer}.mlp.{name}_proj.weight"] for name in ("gate", "up"))
-        x = x + (jax.nn.silu(gate) * up) @ weights[f"{layer}.mlp.down_proj.weight"]
-    return norm(x, weights["model.norm.weight"], epsilon), updated
+        x = x + product(f"{layer}.self_attn.o_proj", attend(rotate(query, angles), keys, values, mask))
+        inner = normed(f"{layer}.post_attention_layernorm", x)
+        gate, up = (product(f"{layer}.mlp.{name}_proj", inner) for name in ("gate", "up"))
+        x = x + product(f"{layer}.mlp.down_proj", activation(gate) * up)
+    return normed("model.norm", x), updated
 
 
 def rate(weights: Weights, hidden: jax.Array) -> jax.Array:
@@ -133,8 +153,15 @@ def greedy(config: Config, weights: Weights, ids: jax.Array, begin: jax.Array, n
     return lax.while_loop(unfinished, step, state)[2]
 
 
+def teacher_forced(config: Config, weights: Weights, ids: jax.Array) -> jax.Array:
+    """ids int32 [batch, length] → logits of each next token, float32 [batch, length, vocabulary]."""
+    cache = empty_cache(config, len(ids), ids.shape[1], weights["model.embed_tokens.weight"].dtype)
+    hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
+    return rate(weights, hidden).astype(jnp.float32)
+
+
 class JaxCausalLM:
-    """A language model of Llama's layout. Its methods are those of `sut.contract.Inference`."""
+    """A language model of Llama's layout, or Gemma. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
         self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
@@ -144,12 +171,8 @@ class JaxCausalLM:
         def generate(weights: Weights, ids: jax.Array, begin: jax.Array, new: int) -> jax.Array:
             return greedy(config, weights, ids, begin, new, ends)
 
-        def teacher_forced(weights: Weights, ids: jax.Array) -> jax.Array:
-            cache = empty_cache(config, ids.shape[0], ids.shape[1], weights["model.embed_tokens.weight"].dtype)
-            hidden, _ = forward(config, weights, ids, cache, 0, jnp.zeros(len(ids), jnp.int32))
-            return rate(weights, hidden).astype(jnp.float32)
-
-        self.program, self.forward_pass = jax.jit(generate, static_argnames="new"), jax.jit(teacher_forced)
+        self.program = jax.jit(generate, static_argnames="new")
+        self.forward_pass = jax.jit(partial(teacher_forced, config))
 
     def prepare(self, inputs: Batch) -> Batch:
         """The inputs as they are."""
@@ -186,11 +209,16 @@ class JaxCausalLM:
 
 
 def load(workload: Workload) -> JaxCausalLM:
-    """The checkpoint's model. Raises Unsupported for rotary positions that are scaled otherwise than Llama 3.1's."""
+    """The checkpoint's model. Raises Unsupported as `load_weights` does."""
+    return JaxCausalLM(load_weights(workload), workload)
+
+
+def load_weights(workload: Workload) -> dict[str, jax.Array]:
+    """See `runtime.load_weights`. Raises Unsupported for rotary positions that are scaled otherwise than Llama 3.1's, too."""
     config = workload.config["model"]
     if (kind := config.get("rope_scaling", {}).get("rope_type", "llama3")) != "llama3":
         raise Unsupported(f"native JAX scales rotary positions as llama3 does and not otherwise ({kind}): take native-torch")
     weights = runtime.load_weights(workload)
     if config["tie_word_embeddings"]:
         weights.pop("lm_head.weight", None)  # some folders hold the embedding twice
-    return JaxCausalLM(weights, workload)
+    return weights

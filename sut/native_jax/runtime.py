@@ -15,6 +15,8 @@ from sut.devices import DEVICES
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""
 
+_AXES = {4: (2, 3, 1, 0)}  # of a convolution; other axes are reversed
+
 
 def configure(workload: Workload) -> None:
     """Before anything is compiled. Raises Unsupported where this machine or these files cannot do what is asked."""
@@ -25,20 +27,32 @@ def configure(workload: Workload) -> None:
     jax_programs.configure(workload.device, workload.precision)
 
 
-def load_weights(workload: Workload) -> dict[str, jax.Array]:
+def load_weights(
+    workload: Workload,
+    begins: tuple[str, ...] = ("",),
+    ends: tuple[str, ...] = (".weight", ".bias"),
+    is_table: Callable[[str], bool] = lambda name: "embed" in name,
+) -> dict[str, jax.Array]:
     """The checkpoint's weights on the device, in the workload's precision.
 
-    Those of dense layers become [in, out], so that a layer is `x @ weight`; embeddings stay [entries, size]. Raises as `configure` does.
+    Those of dense layers become [in, out], so that a layer is `x @ weight`, and those of convolutions [height, width, in, out]. Tables,
+    such as embeddings, stay as they are. Raises as `configure` does.
+
+    Args:
+        begins, ends: how the names of the tensors that are loaded begin and end; older folders hold tables of positions, too.
+        is_table: whether the tensor of this name is a table.
     """
     configure(workload)
-    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
+    dtype = jnp.dtype("bfloat16" if workload.precision == "bfloat16" else "float32")
     weights = {}
     for name in weights_files.names(workload.checkpoint):
         today = name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")  # BERT's from before 2019
-        if today.endswith((".weight", ".bias")):  # older folders hold tables of positions, too
+        if today.startswith(begins) and today.endswith(ends):
             values = weights_files.tensor(workload.checkpoint, name)
-            weights[today] = jax.device_put(np.asarray(values if "embed" in name else values.T, jnp.dtype(dtype)))
-    jax_programs.product(dtype)  # compiled here, so that evidence compiles nothing
+            if not is_table(today):
+                values = values.transpose(_AXES.get(values.ndim))
+            weights[today] = jax.device_put(np.asarray(values, dtype))
+    jax_programs.product(dtype.name)  # compiled here, so that evidence compiles nothing
     return weights
 
 

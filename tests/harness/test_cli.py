@@ -292,7 +292,7 @@ def test_the_matrix_is_read_from_the_registry_and_from_finished_runs(tmp_path):
     assert told["keras2-tensorflow", "gemma", "generate"] == ("unsupported", SUTS["keras2-tensorflow"].unsupported["gemma"])
     assert told["native-torch-script", "gpt2", "generate"][0] == "unsupported"
     assert told["native-torch-script", "gpt2", "predict"][0] == "not run"
-    assert told["keras3-jax", "bert", "fit"][0] == "not run" and told["native-jax", "bert", "fit"][0] == "unsupported"
+    assert told["keras3-jax", "bert", "fit"][0] == "not run" and told["hf-tensorflow", "bert", "fit"][0] == "unsupported"
     works = sum(len(model.tasks) + bool(model.fit) for model in map(models.load, models.names()))
     assert len(told) == len(rows) == works * sum(spec.reads_weights for spec in SUTS.values())
     shown = run_sh("list", "--matrix", tmp_path).stdout

@@ -23,6 +23,7 @@ COMPILED = "native-torch-compile"
 EAGER_OR_XLA = [
     *((sut, "mistral") for sut in NAMES),
     *((sut, model) for model in ("gemma", "llama", "gpt2") for sut in FEW),
+    ("native-jax", "gemma"),
     ("hf-tensorflow-xla", "gpt2"),
     ("hf-tensorflow", "mistral"),
     ("keras2-tensorflow", "mistral"),

@@ -23,7 +23,7 @@ from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 
-EAGER, COMPILE, JAX = "native-torch-eager", "native-torch-compile", "keras3-jax"
+EAGER, COMPILE, JAX, PLAIN_JAX = "native-torch-eager", "native-torch-compile", "keras3-jax", "native-jax"
 MISTAKES = ("twice_the_rate", "skips_a_batch", "shuffles", "freezes_a_layer", "drops_out")
 LORA_MISTAKES = ("twice_the_rate", "skips_a_batch", "twice_the_scale", "freezes_an_adapter", "drops_out_of_adapters")
 # (SUT, model, LoRA) → the cases.
@@ -34,10 +34,13 @@ CASES = {
     ("keras3-tensorflow", "bert", None): ("honest",),
     ("keras3-torch", "bert", None): ("honest", "shuffles"),
     ("keras2-tensorflow", "bert", None): ("honest", "skips_a_batch"),
+    (PLAIN_JAX, "bert", None): ("honest", "twice_the_rate", "skips_a_batch", "runs_eagerly", "in_bfloat16"),
     (EAGER, "mistral", "own"): ("honest", *LORA_MISTAKES, "in_bfloat16"),
     (JAX, "mistral", "own"): ("honest", "twice_the_scale"),
     (JAX, "mistral", "matched"): ("honest", "twice_the_scale"),
     ("keras3-torch", "gemma", "own"): ("honest",),
+    (PLAIN_JAX, "mistral", "own"): ("honest", "twice_the_scale"),
+    (PLAIN_JAX, "gemma", "own"): ("honest",),
     (EAGER, "sam", None): ("honest", "twice_the_rate"),
     (JAX, "sam", None): ("honest",),
     ("keras2-tensorflow", "sam", None): ("honest",),
@@ -157,15 +160,35 @@ def test_another_training_leaves_the_references_losses(trained, sut, name, lora,
     assert not score(trained, sut, name, lora, case).passed
 
 
-@pytest.mark.parametrize("name", ["bert", "mistral"])
-def test_a_lower_precision_is_seen_by_its_evidence(trained, name):
+@pytest.mark.parametrize(("sut", "name"), [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert")])
+def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name):
     lora = "own" if name == "mistral" else None
-    assert "precision bfloat16" in complaints(trained(EAGER, name, lora, "in_bfloat16"), EAGER)
+    assert "precision bfloat16" in complaints(trained(sut, name, lora, "in_bfloat16"), sut)
 
 
-def test_a_forward_pass_that_is_not_compiled_is_seen_by_its_evidence(trained):
-    found = complaints(trained(COMPILE, "bert", None, "runs_eagerly"), COMPILE)
-    assert any("it ran eager" in text or "forward passes ran compiled" in text for text in found)
+@pytest.mark.parametrize("sut", [COMPILE, PLAIN_JAX])
+def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut):
+    found = complaints(trained(sut, "bert", None, "runs_eagerly"), sut)
+    words = ("it ran eager", "forward passes ran compiled", "entries into compiled code")
+    assert any(word in text for text in found for word in words), found
+
+
+def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
+    """Weight decay, which no loss shows, and the correction of both moments; in float64 after PyTorch's documentation of AdamW."""
+    constants, rate = {"beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3, "weight_decay": 0.5}, 0.1
+    rng = np.random.default_rng(5)
+    weight, gradients = rng.normal(size=7).astype(np.float32), rng.normal(size=(5, 7)).astype(np.float32)
+    np.savez(tmp_path / "arrays.npz", weight=weight, gradients=gradients)
+    spec = {"constants": constants, "rate": rate, "arrays": str(tmp_path / "arrays.npz")}
+    run_module(interpreter(SUTS[PLAIN_JAX].environment), "tests.sut.jax_adamw", PLAIN_JAX, tmp_path / "spec.json", spec)
+    with np.load(tmp_path / "steps.npz") as f:
+        found = f["weights"]
+    expected, first, second = weight.astype(np.float64), np.zeros(7), np.zeros(7)
+    for count, gradient in enumerate(gradients, 1):
+        expected = expected * (1 - rate * 0.5)
+        first, second = 0.8 * first + 0.2 * gradient, 0.9 * second + 0.1 * gradient.astype(np.float64) ** 2
+        expected -= rate * (first / (1 - 0.8**count)) / (np.sqrt(second / (1 - 0.9**count)) + 1e-3)
+        assert found[count - 1] == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
 def test_before_the_first_step_both_layouts_of_lora_have_the_same_loss_and_then_others(trained):

@@ -24,7 +24,7 @@ from tests.sut.conftest import REFERENCE, ROWS, Probed, inputs
 
 PAIRS = [(sut, model) for model in ("bert", "gemma", "mistral") for sut in (REFERENCE, "keras3-jax", "keras3-torch")]
 PAIRS += [(sut, "llama") for sut in (REFERENCE, "keras3-jax", "native-jax")]  # tied, and its positions scaled
-PAIRS += [("native-jax", "bert"), ("hf-tensorflow-xla", "mistral"), ("keras2-tensorflow", "mistral")]
+PAIRS += [("native-jax", "bert"), ("native-jax", "gemma"), ("hf-tensorflow-xla", "mistral"), ("keras2-tensorflow", "mistral")]
 PAIRS += [(sut, "gpt2") for sut in (REFERENCE, "keras2-tensorflow")]  # with its head, and names that begin with "transformer."
 SWAPPED = {
     "bert": "bert.encoder.layer.1.attention.self.value.weight",

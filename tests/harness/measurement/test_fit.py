@@ -298,8 +298,9 @@ def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
         assert found.status == "unsupported"
         return found.reason
 
-    assert reason("native-jax", "bert") == "no fit is written for the model family bert: there is no sut/native_jax/bert_fit.py"
-    assert reason("native-jax", "sam") == "no fit is written for the model family sam: there is no sut/native_jax/sam_fit.py"
+    for model in ("bert", "sam"):
+        folder = f"sut/keras2/hugging_face/{model}_fit.py"
+        assert reason("hf-tensorflow", model) == f"no fit is written for the model family {model}: there is no {folder}"
     asked = request(tmp_path, scenario="Fit", duration=None)
     assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith("bert.toml has no [fit]")
 

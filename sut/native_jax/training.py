@@ -1,0 +1,104 @@
+"""Trains what native JAX's files compute. A step is one compiled program, `train_step`, for each shape: forward, backward and AdamW."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from sut import jax_programs
+from sut.contract import Batch, Evidence, Workload
+from sut.native_jax import runtime
+from sut.native_jax.runtime import Weights
+
+Loss = Callable[[dict[str, jax.Array], Weights, Mapping[str, jax.Array]], jax.Array]
+"""(what is trained, what is frozen, a batch) → the mean loss of the batch."""
+
+
+class JaxTraining:
+    """Weights that are trained, and a loss. Its methods are those of `sut.contract.Training`.
+
+    Args:
+        loss: a function that JAX can differentiate by its first argument.
+        frozen: weights that the loss needs, too, and that stay as they are.
+    """
+
+    def __init__(self, loss: Loss, trained: dict[str, jax.Array], workload: Workload, frozen: Weights | None = None):
+        self.workload, self.frozen = workload, frozen or {}
+        self.trainable = sum(values.size for values in trained.values())
+        constants = workload.config["optimizer"]
+        self.rate = np.float32(constants["learning_rate"])
+        zeros = jax.tree.map(jnp.zeros_like, trained)
+        self.state = (trained, zeros, jax.tree.map(jnp.zeros_like, trained), jnp.zeros((), jnp.int32))
+        self.losses: list[jax.Array] = []
+
+        def train_step(state: Any, frozen: Weights, rate: jax.Array, batch: Mapping[str, jax.Array]) -> Any:
+            trained, *moments, count = state
+            value, gradients = jax.value_and_grad(loss)(trained, frozen, batch)
+            update = partial(adamw, constants, rate, count + 1)
+            made = jax.tree.map(update, trained, gradients, *moments)
+            return (*({name: parts[part] for name, parts in made.items()} for part in range(3)), count + 1), value
+
+        self.program = jax.jit(train_step, donate_argnums=0)  # the new state takes the place of the old one
+
+    def prepare(self, inputs: Batch) -> Batch:
+        """The inputs as they are."""
+        return inputs
+
+    def fit(self, batches: Iterable[Batch], steps: int, on_step: Callable[[Callable[[], float]], None]) -> None:
+        """A loop over calls of the program, each of which may return before the device is done."""
+        for batch in batches:
+            self.state, loss = self.program(self.state, self.frozen, self.rate, batch)
+            self.losses.append(loss)
+            on_step(self._mean_loss)
+
+    def _mean_loss(self) -> float:
+        mean = float(np.mean(jax.device_get(self.losses)))
+        self.losses.clear()
+        return mean
+
+    def freeze(self) -> None:
+        """The learning rate is an argument of the program."""
+        self.rate = np.float32(0)
+
+    def synchronise(self) -> None:
+        """Wait for the device."""
+        jax_programs.synchronise()
+
+    def evidence(self, call: Callable[[], Any]) -> Evidence:
+        """See `runtime.evidence`; LoRA's factors are float32, whatever the precision is, so that the frozen weights count."""
+        return runtime.evidence(self.frozen or self.state[0], self.workload, "train_step", call)
+
+
+def adamw(
+    constants: Mapping[str, float],
+    rate: jax.Array,
+    count: jax.Array,
+    weight: jax.Array,
+    gradient: jax.Array,
+    first: jax.Array,
+    second: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """One step of AdamW (Loshchilov & Hutter 2019, algorithm 2) → (weight, first moment, second moment).
+
+    As in PyTorch, epsilon is added after the correction of the second moment, moments are kept in the weight's dtype, and the arithmetic
+    is float32.
+    """
+    kept, (weight, gradient, first, second) = weight.dtype, (x.astype(jnp.float32) for x in (weight, gradient, first, second))
+    beta_1, beta_2 = constants["beta_1"], constants["beta_2"]
+    first = beta_1 * first + (1 - beta_1) * gradient
+    second = beta_2 * second + (1 - beta_2) * gradient**2
+    step = first / (1 - beta_1**count) / (jnp.sqrt(second / (1 - beta_2**count)) + constants["epsilon"])
+    weight = weight - rate * (step + constants["weight_decay"] * weight)
+    return weight.astype(kept), first.astype(kept), second.astype(kept)
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    """logits [..., classes], labels [...] → the mean over all labels but those of -100."""
+    chances = jax.nn.log_softmax(logits.astype(jnp.float32))
+    own = jnp.take_along_axis(chances, jnp.maximum(labels, 0)[..., None], axis=-1)[..., 0]
+    return -own.mean(where=labels != -100)
