@@ -24,7 +24,7 @@ RULE = "no earlier run of this cell: by its size and how fast this machine multi
 _ENVIRONMENT = {False: (150.0, 1_500_000_000), True: (300.0, 6_000_000_000)}
 _CORE_START, _FRAMEWORK_START = (1.0, 60_000_000), (8.0, 600_000_000)
 _COMPILE_S_A_LAYER = {"eager": 0.05, "graph": 0.5, "xla": 0.7, "compile": 4.0}
-_EFFICIENCY = 0.3  # of the machine's own rate, that a model's many small products reach
+_EFFICIENCY, _GENERATING_EFFICIENCY = 0.3, 0.15  # of the machine's own rate, that a model's products reach; those for one token are small
 _PARAMETERS_A_SECOND = 50e6  # drawn and written
 _LOGS = {"quick": 3_000_000, "valid": 300_000_000, "submission": 600_000_000}
 _SETUP = ("waiting", "inputs", "checkpoint", "reference")
@@ -119,8 +119,8 @@ def _by_rule(request: Request) -> Cost:
     samples = _samples(request)
     limits = request.limits(samples)
     performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
-    if request.trains:  # forward and backward, one pass over all
-        sample_s *= 3
+    if request.trains:  # one pass over all: forward and backward, which with LoRA makes no gradients of the weights
+        sample_s *= 2 if request.lora else 3
         performance_s = samples * sample_s
     elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
@@ -167,13 +167,9 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.family.least_flops
-    if "image_size" in size.config and least_flops:  # an image is many tokens
-        return least_flops(size, request.family.synthetic(size, 1, 0)) / (_EFFICIENCY * flops_per_second())
-    inputs = size.inputs
-    trained = inputs.get("trained_tokens") if request.trains else None
-    tokens = inputs.get("sequence_length") or trained or inputs.get("prompt_length", 0) + inputs.get("new_tokens", 0) or 1
-    computing_s = 2 * size.parameters * tokens / (_EFFICIENCY * flops_per_second())
-    generated = 0 if request.trains else inputs.get("new_tokens", 0)
+    flops = least_flops(size, request.family.synthetic(size, 1, 0)) if least_flops else 2.0 * size.parameters
+    generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
+    computing_s = flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
     return float(max(computing_s, generated * size.weight_bytes(request.precision) / bytes_per_second() / request.batch_size))
 
 
