@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +29,13 @@ def main(specification: Path) -> None:
         inputs = dict(f)
     whole = answers.load(spec)
     if spec["sut"] != REFERENCE:
-        look = seen_of_transformers if spec["sut"].startswith("hf-") else seen
+        look = {"hf-tensorflow": seen_of_transformers, "native-jax": seen_of_jax}.get(spec["sut"], seen)
         (folder / f"{spec['sut']}.json").write_text(json.dumps(look(spec, whole, inputs)))
     for case in spec["cases"]:
-        sut = answers.load(spec) if case in MODELS and case != KERAS else whole  # Keras' would compile anew
-        MODELS.get(case, lambda model: None)(sut.model)
+        sut = whole
+        if case in MODELS and case != KERAS:  # Keras' would compile anew
+            sut = copy.copy(whole) if hasattr(whole, "weights") else answers.load(spec)
+        MODELS.get(case, lambda model: None)(getattr(sut, "model", sut))
         made = answer(sut, {**INPUTS, **BOXES}.get(case, lambda arrays: arrays)(inputs), spec["workload"]["batch_size"])
         np.savez(folder / f"{spec['sut']} {case}.npz", **made)
 
@@ -54,6 +58,22 @@ def seen_of_transformers(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
     except TypeError as e:
         return {"names": names, "bfloat16": str(e)}
     return {"names": names, "bfloat16": "it ran"}
+
+
+def seen_of_jax(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
+    """Which tensors there are, and which of them the program reads, given points and boxes."""
+    import jax
+
+    read = set()
+
+    class Weights(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            read.add(name)
+            return super().__getitem__(name)
+
+    jax.eval_shape(partial(sut.program.__wrapped__, Weights(sut.weights), sut.frequencies), with_boxes(inputs))
+    own = load_module(spec["sut"], "sam").FREQUENCIES
+    return {"names": [*sut.weights, own], "read": [*read, own]}
 
 
 def seen(spec: Any, sut: Any, inputs: Arrays) -> dict[str, Any]:
@@ -122,6 +142,11 @@ def tensors(change: Callable[[Any], Any], *words: str) -> Callable[[Any], None]:
     """Each parameter whose name holds one of the words becomes what `change` makes of it."""
 
     def changed(model: Any) -> None:
+        if hasattr(model, "weights"):  # an argument of JAX's program, so that nothing is compiled anew
+            hit = [name for name in model.weights if any(word in name for word in words)]
+            assert hit
+            model.weights = model.weights | {name: change(model.weights[name]) for name in hit}
+            return
         hit = [p for name, p in model.named_parameters() if any(word in name for word in words)]
         assert hit
         for parameter in hit:
@@ -135,8 +160,8 @@ def zeros(values: Any) -> Any:
 
 
 def swapped(values: Any) -> Any:
-    rows = list(range(len(values)))
-    rows[3], rows[20] = rows[20], rows[3]
+    rows = np.arange(len(values))
+    rows[[3, 20]] = 20, 3
     return values[rows]
 
 
@@ -167,12 +192,17 @@ def keras_layer_zeroed(model: Any) -> None:
         variable.assign(np.zeros(variable.shape, np.float32))
 
 
-MODELS: dict[str, Callable[[Any], None]] = {
+WEIGHTS: dict[str, Callable[[Any], None]] = {
     "a layer zeroed": tensors(zeros, "blocks.2.attn.proj", "blocks.2.mlp.lin2"),
     "relative positions of one layer zeroed": tensors(zeros, "blocks.2.attn.rel_pos_h"),
     "absolute positions zeroed": tensors(zeros, "pos_embed"),
     "the point that is none zeroed": tensors(zeros, "not_a_point_embed"),
     "two rows of one tensor swapped": tensors(swapped, "layers.1.cross_attn_image_to_token.out_proj.weight"),
+}
+"""Mistakes in the weights alone, in Meta's names."""
+
+MODELS: dict[str, Callable[[Any], None]] = {
+    **WEIGHTS,
     "weights rounded to float16": tensors(lambda values: values.half().float(), ""),
     "epsilon of layer norms 1e-5": epsilon("LayerNorm", 1e-5),
     "epsilon of layer norms 1e-6": epsilon("LayerNorm", 1e-6),

@@ -46,6 +46,8 @@ CASES = {
     ("keras2-tensorflow", "sam", None): ("honest",),
     (EAGER, "stable-diffusion", None): ("honest", "twice_the_rate"),
     (JAX, "stable-diffusion", None): ("honest",),
+    (PLAIN_JAX, "sam", None): ("honest", "twice_the_rate"),
+    (PLAIN_JAX, "stable-diffusion", None): ("honest", "twice_the_rate"),
 }
 STEPS = 22
 

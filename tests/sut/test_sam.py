@@ -22,10 +22,12 @@ from tests.sut import sam_cases
 SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
 KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
-TRANSFORMERS = "hf-tensorflow"
+TRANSFORMERS, JAX = "hf-tensorflow", "native-jax"
+WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
     "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
-    **dict.fromkeys((*KERAS, TRANSFORMERS), ["images permuted", "points ignored", "labels ignored", sam_cases.KERAS]),
+    **dict.fromkeys((*KERAS, TRANSFORMERS), [*WRONG_INPUTS, sam_cases.KERAS]),
+    JAX: [*WRONG_INPUTS, *sam_cases.WEIGHTS],
 }
 
 
@@ -102,6 +104,13 @@ def test_the_table_of_weights_is_metas_own_state_dict(seen):
 @pytest.mark.parametrize("sut", KERAS)
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
     assert sorted(seen(sut)["names"]) == sorted(t.name for t in TINY.tensors)
+
+
+def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
+    names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
+    assert names == {t.name for t in TINY.tensors}
+    of_mask_prompts, of_single_answers = "prompt_encoder.mask_downscaling.", "mask_decoder.output_hypernetworks_mlps.0."
+    assert read == {name for name in names if not name.startswith((of_mask_prompts, of_single_answers))}
 
 
 def test_every_tensor_of_the_checkpoint_is_one_variable_of_transformers(seen):
