@@ -150,20 +150,20 @@ def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path,
 
 
 def test_a_sut_that_has_no_such_model_says_why(tmp_path, capsys):
-    many = ("keras3-jax", "keras3-tensorflow", "keras3-torch", "native-torch-eager", "keras2-tensorflow", "native-jax")
+    many = ("keras3-jax", "keras3-tensorflow", "keras3-torch", "native-torch-eager", "keras2-tensorflow", "hf-tensorflow")
     for sut in many:
         write(tmp_path, cell(sut), [100])
-        if sut not in ("keras2-tensorflow", "native-jax"):
+        if sut not in ("keras2-tensorflow", "hf-tensorflow"):
             write(tmp_path, cell(sut, model="gemma", task="generate"), [100])
     report = gathered(tmp_path)
-    of_keras2, of_jax = report.obstacles
-    assert of_keras2.startswith("keras2-tensorflow, gemma generate: ") and of_jax.startswith("native-jax, gemma generate: ")
+    of_keras2, of_hugging_face = report.obstacles
+    assert of_keras2.startswith("keras2-tensorflow, gemma generate: ") and of_hugging_face.startswith("hf-tensorflow, gemma generate: ")
     assert page.render(report, WHEN).count("<small>unsupported</small>") == 2
     assert exports.markdown(report).count(" | unsupported") == 2
     assert cli.main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "  keras2-tensorflow   unsupported\n" in printed  # six columns are too many: each SUT has a line of its own
-    assert f"! unsupported: {of_jax}\n" in printed
+    assert f"! unsupported: {of_hugging_face}\n" in printed
 
 
 def test_means_are_over_what_all_suts_have(tmp_path):
