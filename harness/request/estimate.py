@@ -167,7 +167,11 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.family.least_flops
-    flops = least_flops(size, request.family.synthetic(size, 1, 0)) if least_flops else 2.0 * size.parameters
+    flops = (
+        least_flops(size, request.family.synthetic(size, 1, 0))
+        if least_flops
+        else 2.0 * size.parameters * (size.inputs.get("sequence_length") or 1)
+    )
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
     computing_s = flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
     return float(max(computing_s, generated * size.weight_bytes(request.precision) / bytes_per_second() / request.batch_size))

@@ -102,7 +102,8 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
     activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)
-    mask = visible(columns, begin, cache[0][0].shape[2], config.get("sliding_window"))
+    window = config.get("sliding_window") if config["model_type"] == "mistral" else None  # folders of others may name one that none uses
+    mask = visible(columns, begin, cache[0][0].shape[2], window)
     x, updated = weights["model.embed_tokens.weight"][ids], []
     if is_gemma(config):
         x = x * jnp.asarray(np.sqrt(config["hidden_size"]), x.dtype)

@@ -51,13 +51,11 @@ def join(windows: jax.Array, grid: int) -> jax.Array:
 def attention(weights: Weights, layer: str, x: jax.Array, heads: int, size: int) -> jax.Array:
     """Attention within windows, with decomposed relative positions (Li et al. 2022, MViTv2).
 
-    A position outside of the image has the bias as its query, key and value: the padding is behind the product, and the bias behind both.
-
     Args:
         x: [batch, grid, grid, hidden]; the result has the same shape.
         size: of a window's side; it may be the grid's.
     """
-    joint = split(x @ weights[f"{layer}.qkv.weight"], size) + weights[f"{layer}.qkv.bias"]
+    joint = dense(weights, f"{layer}.qkv", split(x, size))
     windows, tokens = len(joint), size * size
     query, key, value = jnp.moveaxis(joint.reshape(windows, tokens, 3, heads, -1), (2, 3), (0, 2))  # each [windows, heads, tokens, head]
     distance = np.arange(size)[:, None] - np.arange(size) + size - 1
@@ -68,7 +66,7 @@ def attention(weights: Weights, layer: str, x: jax.Array, heads: int, size: int)
     scores = scores.reshape(windows, heads, size, size, size, size) + down[..., None] + across[..., None, :]
     shares = jax.nn.softmax(scores.reshape(windows, heads, tokens, tokens)).astype(x.dtype)
     mixed = (shares @ value).swapaxes(1, 2).reshape(windows, size, size, -1)
-    return dense(weights, f"{layer}.proj", join(mixed, x.shape[1]))
+    return join(dense(weights, f"{layer}.proj", mixed), x.shape[1])
 
 
 def encode(config: Config, weights: Weights, image: jax.Array) -> jax.Array:

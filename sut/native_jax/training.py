@@ -32,8 +32,8 @@ class JaxTraining:
         self.trainable = sum(values.size for values in trained.values())
         constants = workload.config["optimizer"]
         self.rate = np.float32(constants["learning_rate"])
-        zeros = jax.tree.map(jnp.zeros_like, trained)
-        self.state = (trained, zeros, jax.tree.map(jnp.zeros_like, trained), jnp.zeros((), jnp.int32))
+        moments = (jax.tree.map(jnp.zeros_like, trained) for _ in range(2))  # each array of its own, for both are donated
+        self.state = (trained, *moments, jnp.zeros((), jnp.int32))
         self.losses: list[jax.Array] = []
 
         def train_step(state: Any, frozen: Weights, rate: jax.Array, batch: Mapping[str, jax.Array]) -> Any:

@@ -1,6 +1,7 @@
-"""Runs in native JAX's environment: five steps of its AdamW. `python -m tests.sut.jax_adamw SPEC.json`.
+"""Runs in native JAX's environment: five steps of its AdamW, and a step in bfloat16. `python -m tests.sut.jax_adamw SPEC.json`.
 
-The specification has the constants and the file that holds `weight` and `gradients`. Beside it, steps.npz gets the weight after each step.
+The specification has the constants and the file that holds `weight` and `gradients`. Beside it, steps.npz gets the weight
+after each step, and of the bfloat16 step whether the old state is gone, and the dtypes of the new one.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut.native_jax.training import adamw
+from sut.native_jax.training import JaxTraining, adamw
 
 specification = Path(sys.argv[1])
 spec = json.loads(specification.read_text())
@@ -23,4 +27,9 @@ for number, gradient in enumerate(gradients):
     weight, *moments = state
     state = adamw(spec["constants"], jnp.float32(spec["rate"]), jnp.int32(number + 1), weight, jnp.asarray(gradient), *moments)
     weights.append(np.asarray(state[0]))
-np.savez(specification.with_name("steps.npz"), weights=np.stack(weights))
+workload: Any = SimpleNamespace(config={"optimizer": {**spec["constants"], "learning_rate": spec["rate"]}})
+training = JaxTraining(lambda trained, _, batch: (trained["x"] * batch["x"]).sum(), {"x": jnp.ones(7, jnp.bfloat16)}, workload)
+before = jax.tree.leaves(training.state)
+training.fit([{"x": gradients[0]}], 1, lambda loss: None)
+kept = [values.dtype.name for values in jax.tree.leaves(training.state)]
+np.savez(specification.with_name("steps.npz"), weights=np.stack(weights), gone=[values.is_deleted() for values in before], kept=kept)
