@@ -119,8 +119,7 @@ def _by_rule(request: Request) -> Cost:
     samples = _samples(request)
     limits = request.limits(samples)
     performance_s = max(limits.planned_ms / 1e3, limits.min_duration_ms / 1e3, limits.min_query_count * sample_s)
-    if request.trains:  # one pass over all: forward and backward, which with LoRA makes no gradients of the weights
-        sample_s *= 2 if request.lora else 3
+    if request.trains:  # one pass over all
         performance_s = samples * sample_s
     elif not SCENARIOS[request.asked.scenario].one_sample_a_query:
         performance_s = max(performance_s, 3 * request.batch_size * sample_s)
@@ -167,11 +166,11 @@ def _sample_seconds(request: Request) -> float:
     if DEVICES[request.device].accelerator or not request.spec.reads_weights:
         return 1e-3
     size, least_flops = request.size, request.family.least_flops
-    flops = (
-        least_flops(size, request.family.synthetic(size, 1, 0))
-        if least_flops
-        else 2.0 * size.parameters * (size.inputs.get("sequence_length") or 1)
-    )
+    flops = 2.0 * size.parameters * size.inputs.get("sequence_length", 1)
+    if least_flops:
+        flops = least_flops(size, request.family.synthetic(size, 1, 0))
+    if request.trains:  # forward and backward, which with LoRA makes no gradients of the weights
+        flops *= 2 if request.lora else 3
     generated = 0 if request.trains else size.inputs.get("new_tokens", 0)
     computing_s = flops / flops_per_second() / (_GENERATING_EFFICIENCY if generated else _EFFICIENCY)
     return float(max(computing_s, generated * size.weight_bytes(request.precision) / bytes_per_second() / request.batch_size))

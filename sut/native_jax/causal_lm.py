@@ -30,14 +30,14 @@ def is_gemma(config: Config) -> bool:
     return bool(config["model_type"] == "gemma")
 
 
-def norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
+def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """Root mean square normalisation, computed in float32. Gemma's weights are what is added to 1."""
     weight, wide = weights[f"{name}.weight"], x.astype(jnp.float32)
     wide = wide * lax.rsqrt((wide**2).mean(-1, keepdims=True) + config["rms_norm_eps"])
     return (wide * (1 + weight.astype(jnp.float32))).astype(x.dtype) if is_gemma(config) else weight * wide.astype(x.dtype)
 
 
-def dense(weights: Weights, name: str, x: jax.Array) -> jax.Array:
+def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out], what they make is added."""
     made = x @ weights[f"{name}.weight"]
     if f"{name}.a" not in weights:
@@ -98,7 +98,7 @@ def forward(config: Config, weights: Weights, ids: jax.Array, cache: Cache, at: 
         ids: int32 [batch, new]; they stand in the columns from `at` on.
         begin: int32 [batch], the first column of each row; what stands before it is padding.
     """
-    normed, product = partial(norm, config, weights), partial(dense, weights)
+    normed, product = partial(rms_norm, config, weights), partial(adapted, weights)
     activation = partial(jax.nn.gelu, approximate=True) if is_gemma(config) else jax.nn.silu
     columns = at + jnp.arange(ids.shape[1])
     angles = (columns - begin[:, None])[:, None, :, None] * frequencies(config)

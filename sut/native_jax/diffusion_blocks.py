@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from sut.contract import Workload
 from sut.native_jax import runtime
-from sut.native_jax.layers import convolution, dense
+from sut.native_jax.layers import attend, convolution, dense
 from sut.native_jax.runtime import Weights
 
 _GROUPS = 32
@@ -54,21 +54,6 @@ def upsample(weights: Weights, name: str, x: jax.Array) -> jax.Array:
     batch, height, width, channels = x.shape
     fourfold = jnp.broadcast_to(x[:, :, None, :, None], (batch, height, 2, width, 2, channels))
     return convolution(weights, f"{name}.conv", fourfold.reshape(batch, 2 * height, 2 * width, channels), padding=1)
-
-
-def attend(query: jax.Array, key: jax.Array, value: jax.Array, heads: int, mask: jax.Array | None = None) -> jax.Array:
-    """Attention of several heads (Vaswani et al. 2017), its softmax in float32 → [batch, queries, width].
-
-    Args:
-        query: [batch, queries, width]; key and value: [batch, keys, width].
-        mask: bool [queries, keys], whether a query looks at a key.
-    """
-    q, k, v = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)  # of the two, queries are the smaller array
-    if mask is not None:
-        scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
-    shares = jax.nn.softmax(scores).astype(v.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", shares, v).reshape(query.shape)
 
 
 def attention(weights: Weights, name: str, x: jax.Array, context: jax.Array, heads: int) -> jax.Array:

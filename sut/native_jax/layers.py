@@ -27,4 +27,19 @@ def norm(weights: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array
     """Layer normalisation over the last axis, computed in float32."""
     wide = x.astype(jnp.float32)
     wide = (wide - wide.mean(-1, keepdims=True)) * jax.lax.rsqrt(wide.var(-1, keepdims=True) + epsilon)
-    return wide.astype(x.dtype) * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return (wide * weights[f"{name}.weight"] + weights[f"{name}.bias"]).astype(x.dtype)
+
+
+def attend(query: jax.Array, key: jax.Array, value: jax.Array, heads: int, mask: jax.Array | None = None) -> jax.Array:
+    """Attention of several heads (Vaswani et al. 2017), its softmax in float32 → [batch, queries, width].
+
+    Args:
+        query: [batch, queries, width]; key and value: [batch, keys, width].
+        mask: bool [queries, keys], whether a query looks at a key.
+    """
+    q, k, v = (x.reshape(*x.shape[:2], heads, -1) for x in (query, key, value))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q * q.shape[-1] ** -0.5, k).astype(jnp.float32)  # of the two, queries are the smaller array
+    if mask is not None:
+        scores = jnp.where(mask, scores, jnp.finfo(jnp.float32).min)
+    shares = jax.nn.softmax(scores).astype(v.dtype)
+    return jnp.einsum("bhqk,bkhd->bqhd", shares, v).reshape(query.shape)

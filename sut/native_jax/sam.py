@@ -17,7 +17,7 @@ import numpy as np
 from sut import jax_programs, weights_files
 from sut.contract import Batch, Evidence, Workload
 from sut.native_jax import runtime
-from sut.native_jax.layers import convolution, dense, norm
+from sut.native_jax.layers import attend, convolution, dense, norm
 from sut.native_jax.runtime import Weights
 
 Config = Mapping[str, Any]
@@ -113,15 +113,10 @@ def prompts(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Ar
     return jnp.concatenate(found, axis=1)
 
 
-def attend(weights: Weights, layer: str, query: jax.Array, key: jax.Array, value: jax.Array, heads: int) -> jax.Array:
+def attention_between(weights: Weights, layer: str, query: jax.Array, key: jax.Array, value: jax.Array, heads: int) -> jax.Array:
     """query [batch, queries, channels], key and value [batch, keys, channels] → [batch, queries, channels] (`transformer.Attention`)."""
-    query, key, value = (
-        dense(weights, f"{layer}.{name}_proj", x).reshape(*x.shape[:2], heads, -1)
-        for name, x in zip("qkv", (query, key, value), strict=True)
-    )
-    scores = jnp.einsum("bqnd,bknd->bnqk", query, key).astype(jnp.float32) / np.sqrt(query.shape[-1])
-    mixed = jnp.einsum("bnqk,bknd->bqnd", jax.nn.softmax(scores).astype(value.dtype), value)
-    return dense(weights, f"{layer}.out_proj", mixed.reshape(*mixed.shape[:2], -1))
+    q, k, v = (dense(weights, f"{layer}.{name}_proj", x) for name, x in zip("qkv", (query, key, value), strict=True))
+    return dense(weights, f"{layer}.out_proj", attend(q, k, v, heads))
 
 
 def two_way(config: Config, weights: Weights, tokens: jax.Array, image: jax.Array, at: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -132,7 +127,7 @@ def two_way(config: Config, weights: Weights, tokens: jax.Array, image: jax.Arra
         image: [batch, grid × grid, channels].
         at: [grid × grid, channels], the image's positions.
     """
-    attended = partial(attend, weights, heads=config["decoder_attention_heads"])
+    attended = partial(attention_between, weights, heads=config["decoder_attention_heads"])
     normed = partial(norm, weights, epsilon=_DECODER_EPSILON)
     x = tokens
     for number in range(_DECODER_LAYERS):

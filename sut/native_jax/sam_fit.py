@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import jax
-import jax.numpy as jnp
 
 from sut.contract import Workload
 from sut.native_jax import sam
 from sut.native_jax.runtime import Weights
-from sut.native_jax.training import JaxTraining
+from sut.native_jax.training import JaxTraining, squared_error
 
 
 def load(workload: Workload) -> JaxTraining:
@@ -19,7 +18,6 @@ def load(workload: Workload) -> JaxTraining:
 
     def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
         """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]."""
-        features = sam.encode(config, trained, batch["image"]).astype(jnp.float32)
-        return ((features - batch["label"]) ** 2).mean()
+        return squared_error(sam.encode(config, trained, batch["image"]), batch["label"])
 
     return JaxTraining(loss, sam.load_weights(workload, begins=("image_encoder.",)), workload)

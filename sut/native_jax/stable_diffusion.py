@@ -18,8 +18,8 @@ from jax import lax
 from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
 from sut.native_jax import autoencoder, runtime, unet
-from sut.native_jax.diffusion_blocks import attend, load_weights
-from sut.native_jax.layers import dense, norm
+from sut.native_jax.diffusion_blocks import load_weights
+from sut.native_jax.layers import attend, dense, norm
 from sut.native_jax.runtime import Weights
 from sut.native_jax.unet import Config
 
@@ -27,7 +27,7 @@ _EPSILON_OF_TEXT = 1e-5
 
 
 def schedule(config: Config) -> dict[str, np.ndarray]:
-    """What each denoising step needs, float32, a row for each: `waves` of its time [steps, channels], `kept` and `added` [steps].
+    """Return what each denoising step needs, float32, a row for each: `waves` of its time [steps, channels], `kept` and `added` [steps].
 
     The steps are those of DDIM without noise (Song et al. 2020, equation 12 with sigma 0), evenly spaced from the last timestep to 0. Each
     multiplies the latents by `kept`, and adds the predicted noise `added` times. With `a` for the paper's alpha, and `b` for that of the

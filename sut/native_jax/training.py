@@ -97,6 +97,11 @@ def adamw(
     return weight.astype(kept), first.astype(kept), second.astype(kept)
 
 
+def squared_error(made: jax.Array, wanted: jax.Array) -> jax.Array:
+    """Two arrays of one shape → the mean of their squared differences, computed in float32."""
+    return ((made.astype(jnp.float32) - wanted) ** 2).mean()
+
+
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     """logits [..., classes], labels [...] → the mean over all labels but those of -100."""
     chances = jax.nn.log_softmax(logits.astype(jnp.float32))

@@ -39,7 +39,7 @@ CASES = {
     (JAX, "mistral", "own"): ("honest", "twice_the_scale"),
     (JAX, "mistral", "matched"): ("honest", "twice_the_scale"),
     ("keras3-torch", "gemma", "own"): ("honest",),
-    (PLAIN_JAX, "mistral", "own"): ("honest", "twice_the_scale"),
+    (PLAIN_JAX, "mistral", "own"): ("honest", "twice_the_scale", "in_bfloat16"),
     (PLAIN_JAX, "gemma", "own"): ("honest",),
     (EAGER, "sam", None): ("honest", "twice_the_rate"),
     (JAX, "sam", None): ("honest",),
@@ -162,16 +162,17 @@ def test_another_training_leaves_the_references_losses(trained, sut, name, lora,
     assert not score(trained, sut, name, lora, case).passed
 
 
-@pytest.mark.parametrize(("sut", "name"), [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert")])
+@pytest.mark.parametrize(("sut", "name"), [(EAGER, "bert"), (EAGER, "mistral"), (PLAIN_JAX, "bert"), (PLAIN_JAX, "mistral")])
 def test_a_lower_precision_is_seen_by_its_evidence(trained, sut, name):
     lora = "own" if name == "mistral" else None
     assert "precision bfloat16" in complaints(trained(sut, name, lora, "in_bfloat16"), sut)
 
 
-@pytest.mark.parametrize("sut", [COMPILE, PLAIN_JAX])
-def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut):
+@pytest.mark.parametrize(
+    ("sut", "words"), [(COMPILE, ("it ran eager", "forward passes ran compiled")), (PLAIN_JAX, ("entries into compiled code",))]
+)
+def test_a_step_that_is_not_compiled_is_seen_by_its_evidence(trained, sut, words):
     found = complaints(trained(sut, "bert", None, "runs_eagerly"), sut)
-    words = ("it ran eager", "forward passes ran compiled", "entries into compiled code")
     assert any(word in text for text in found for word in words), found
 
 

@@ -23,6 +23,8 @@ SAM = models.load("sam")
 TINY = replace(SAM.sizes["tiny"], inputs={**SAM.sizes["tiny"].inputs, "quick_samples": 8})
 KERAS = ("keras3-jax", "keras3-torch", "keras2-tensorflow-graph")
 TRANSFORMERS, JAX = "hf-tensorflow", "native-jax"
+FREQUENCIES = "prompt_encoder.pe_layer.positional_encoding_gaussian_matrix"
+"""No weight: native-jax hands it to its program beside them."""
 WRONG_INPUTS = ("images permuted", "points ignored", "labels ignored")
 CASES = {
     "native-torch-eager": [*sam_cases.INPUTS, *(case for case in sam_cases.MODELS if case != sam_cases.KERAS)],
@@ -108,7 +110,7 @@ def test_every_tensor_of_the_checkpoint_is_one_variable_of_keras(seen, sut):
 
 def test_native_jax_loads_every_tensor_and_reads_all_that_an_answer_needs(seen):
     names, read = (set(seen(JAX)[key]) for key in ("names", "read"))
-    assert names == {t.name for t in TINY.tensors}
+    assert names == {t.name for t in TINY.tensors} - {FREQUENCIES}
     of_mask_prompts, of_single_answers = "prompt_encoder.mask_downscaling.", "mask_decoder.output_hypernetworks_mlps.0."
     assert read == {name for name in names if not name.startswith((of_mask_prompts, of_single_answers))}
 
