@@ -6,7 +6,8 @@ The files on_<backend>.py hold what differs by backend.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +24,7 @@ backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
 """EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
 
 PREDICTS = "predict_on_batch"
+_LARGE = 1 << 24  # elements
 
 
 def configure(workload: Workload) -> None:
@@ -44,7 +46,7 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
     dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
     if issubclass(kind, keras_hub.models.Task):
         arguments["preprocessor"] = None
-    with exact.tensors():
+    with exact.tensors(), nothing_drawn():
         model = kind.from_preset(str(workload.checkpoint), dtype=dtype, **arguments)
     backend.product(dtype)  # compiled here, so that evidence compiles nothing
     return model
@@ -52,16 +54,27 @@ def load_model(workload: Workload, **arguments: Any) -> Any:
 
 @contextmanager
 def nothing_drawn() -> Iterator[None]:
-    """Within it, initial values are zeros: every variable is assigned after, and JAX compiles a program for each shape that it draws."""
-    kinds = (keras.initializers.VarianceScaling, keras.initializers.RandomUniform, keras.initializers.RandomNormal)
+    """Within it, initial values are zeros. Every variable is assigned after, and to draw the values of a large model takes minutes."""
+    kinds = (
+        keras.initializers.VarianceScaling,
+        keras.initializers.RandomUniform,
+        keras.initializers.RandomNormal,
+        keras.initializers.TruncatedNormal,
+    )
     own = [kind.__call__ for kind in kinds]
     for kind in kinds:
-        kind.__call__ = lambda self, shape, dtype=None, **_: keras.ops.convert_to_tensor(np.zeros(shape, np.float32), dtype)
+        kind.__call__ = lambda self, shape, dtype=None, **_: _zeros(shape, keras.backend.standardize_dtype(dtype))
     try:
         yield
     finally:
         for kind, call in zip(kinds, own, strict=True):
             kind.__call__ = call
+
+
+def _zeros(shape: Sequence[int], dtype: str) -> Any:
+    """JAX compiles a program for each shape of `ops.zeros`. For small arrays that takes longer than to hand numpy's over."""
+    small = math.prod(shape) < _LARGE
+    return keras.ops.convert_to_tensor(np.zeros(shape, dtype)) if small else keras.ops.zeros(shape, dtype)
 
 
 def compile_to_predict(model: Any, workload: Workload) -> None:

@@ -115,6 +115,14 @@ def refused(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPat
     return told
 
 
+def test_no_random_value_is_drawn_for_a_weight_of_keras_that_is_loaded(interpreter, tmp_path):
+    """A model of 7 billion parameters would wait minutes for them."""
+    names = ("bert", "gemma", "mistral", "distilbert", "xlnet")
+    cases = [(models.load(name).family, tiny_workload("keras3-jax", name, CACHE)) for name in names]
+    run_module(interpreter("keras3-jax"), "tests.sut.keras_draws", "keras3-jax", tmp_path / "spec.json", cases)
+    assert json.loads((tmp_path / "drawn.json").read_text()) == {name: [] for name in names}
+
+
 def swap(folder: Path, tensor: str, to: Path) -> Path:
     """A copy with rows 3 and 20 of one tensor exchanged."""
     shutil.copytree(folder, to)

@@ -1,0 +1,42 @@
+"""Runs in an environment of Keras 3: which random values are drawn while a model is loaded, all of which are overwritten by its weights.
+
+`python -m tests.sut.keras_draws SPEC.json` writes drawn.json beside the specification.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from keras.src.initializers import random_initializers
+
+from sut.contract import Workload
+from sut.registry import load_module
+
+_own = random_initializers.random
+drawn: list[str] = []
+
+
+class _Listening:
+    """Keras' random functions, as its initializers see them. Each call of one that draws is told."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("normal", "uniform", "truncated_normal"):
+            drawn.append(name)
+        return getattr(_own, name)
+
+
+def main(specification: Path) -> None:
+    told: dict[str, list[str]] = {}
+    random_initializers.random = _Listening()
+    for family, spec in json.loads(specification.read_text()):
+        drawn.clear()
+        load_module("keras3-jax", family).load(Workload(**{**spec, "checkpoint": Path(spec["checkpoint"])}))
+        told[spec["model"]] = list(drawn)
+    (specification.parent / "drawn.json").write_text(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
