@@ -151,7 +151,9 @@ def _processors(m: dict[str, Any]) -> Check:
     return _check(
         "processors",
         not limited and usable == m["threads"],
-        f"{usable} of {m['threads']} threads usable ({m['cores']} cores)" + (f", a quota of {quota:g}" if quota else ""),
+        f"{usable} of {m['threads']} threads usable"
+        + (f" ({m['cores']} cores)" if m["cores"] else "")
+        + (f", a quota of {quota:g}" if quota else ""),
         "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set OMP_NUM_THREADS to their number",
     )
 

@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def describe() -> dict[str, Any]:
         "boost": _boost(),
         "cpu_quota": _cpu_quota(),
         "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "swap_used_bytes": psutil.swap_memory().used,
+        "swap_used_bytes": _swap_used(),
         "caches": _caches(),
         "memory_bytes": psutil.virtual_memory().total,
         "memory_limit_bytes": _memory_limit(),
@@ -170,6 +171,12 @@ def _cpuinfo() -> Mapping[str, str]:
     text = _read("/proc/cpuinfo") or ""
     first = text.split("\n\n")[0]
     return {k.strip(): v.strip() for k, _, v in (line.partition(":") for line in first.splitlines())}
+
+
+def _swap_used() -> int:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # psutil's, where /proc/vmstat is missing; it tells only what was swapped in and out
+        return int(psutil.swap_memory().used)
 
 
 def _sockets() -> int | None:
@@ -240,7 +247,7 @@ def _os_name() -> str:
 def _virtualisation(cpu: Mapping[str, str]) -> str | None:
     if "hypervisor" not in cpu.get("flags", ""):
         return None
-    return _read("/sys/class/dmi/id/sys_vendor") or "virtual machine"
+    return _read("/sys/class/dmi/id/sys_vendor") or "vendor not told"
 
 
 def _read(path: str | Path) -> str | None:

@@ -1,6 +1,8 @@
 """What the doctor finds, on this machine and on made-up ones."""
 
 import sys
+import warnings
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,3 +77,19 @@ def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
 def test_a_machine_that_is_clearly_busy_fails(described, tmp_path):
     described.update(load_average=[2.84, 1, 1], threads=2)
     assert by_name(doctor.examine(tmp_path, CURRENT))["other load"].verdict is Verdict.FAIL
+
+
+def test_a_sandbox_that_tells_neither_its_cores_nor_its_swapping_is_described_without_a_warning(monkeypatch, tmp_path):
+    """Such as gVisor, which has no /proc/vmstat: psutil warns and counts no page that was swapped in or out."""
+
+    def swap_memory():
+        warnings.warn("'sin' and 'sout' swap memory stats couldn't be determined", RuntimeWarning, stacklevel=2)
+        return SimpleNamespace(used=0)
+
+    monkeypatch.setattr(machine.psutil, "swap_memory", swap_memory)
+    monkeypatch.setattr(machine.psutil, "cpu_count", lambda logical=True: 2 if logical else None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = by_name(doctor.examine(tmp_path, CURRENT))
+    assert found["processors"].detail.endswith("of 2 threads usable")
+    assert found["swap"].verdict is Verdict.PASS
