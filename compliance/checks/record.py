@@ -190,7 +190,7 @@ def _measurements(subject: Subject) -> Iterator[Fault]:
             yield mismatch(key, repr(measurements[key]), repr(expected), "the run has")
     weights, digest = measurements.get("starting_weights_filename"), str(subject.recorded("digests", "weights"))
     if weights is not None and weights not in _UNTOLD and digest not in str(weights):
-        yield mismatch("starting_weights_filename", repr(weights), f"weights of sha256 {digest}", "record.json says")
+        yield mismatch("starting_weights_filename", repr(weights), f"weights of digest {digest}", "record.json says")
 
 
 def _input_types(subject: Subject) -> str:

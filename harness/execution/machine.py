@@ -175,7 +175,9 @@ def _cpuinfo() -> Mapping[str, str]:
 
 def _swap_used() -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # psutil's, where /proc/vmstat is missing; it tells only what was swapped in and out
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # psutil's, where /proc/vmstat is missing; it tells only what was swapped in and out
         return int(psutil.swap_memory().used)
 
 

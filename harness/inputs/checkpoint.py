@@ -1,7 +1,7 @@
-"""The one checkpoint of a (model, size), seeded and written by numpy, tensor by tensor: the same bytes for every framework.
+"""The one checkpoint of a (model, size), seeded and written by numpy: the same bytes for every framework.
 
 A float32 checkpoint uses all 24 bits of a float32, so that weights which went through float16 or bfloat16 are seen. A bfloat16 checkpoint
-may have billions of values: they are looked up in a table of 65,536, which takes an eighth of the time, by a thread for each core.
+may have billions of values: they are looked up in a table of 65,536, which takes an eighth of the time. All cores draw, write and hash.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import math
 import os
 import shutil
 import statistics
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -31,16 +30,17 @@ _SEED = 20240611
 _FORMAT = {"F32": 2, "BF16": 3}  # how values follow from the seed
 _DTYPE = {"float32": "F32", "bfloat16": "BF16"}
 _ITEM_BYTES = {"F32": 4, "BF16": 2}
-_CHUNK = 1 << 24  # elements made at a time: 64 MB of float32
+_CHUNK = 1 << 20  # float32 elements made at a time
 _PART = 1 << 22  # bfloat16 elements of one stream of random bits: a part of format 3
 _LOOK_UP = 1 << 18  # elements looked up at a time: with fewer the threads wait for each other's Python, with more they leave the cache
+_HASHED, _READ = 1 << 24, 1 << 19  # bytes of a file that are hashed as one, and read at a time: with more they leave the cache
 _DIGEST = "digest.json"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """`path`: folder with config.json and model.safetensors, or the files its index names; a model of several parts has a folder for each,
-    with a config.json of its own. `digest`: sha256 of `files` of it, one after the other, hex."""
+    with a config.json of its own. `digest`: see `digest_of`, of `files` of it."""
 
     path: Path
     digest: str
@@ -87,7 +87,7 @@ def of_folder(folder: Folder, model: Model, cache: Path) -> Checkpoint:
     The digest is that of the user's own files, config.json first, then the weights in the order of their names: read whole each time, for
     a size and a date prove nothing.
     """
-    digest = _sha256([folder.path / name for name in folder.own_files])
+    digest = digest_of([folder.path / name for name in folder.own_files])
     configs = {"config.json": folder.size.config}
     if model.parts:
         configs |= {f"{part}/config.json": config for part, config in model.parts.configs(folder.size.config).items()}
@@ -130,19 +130,31 @@ def _finished(path: Path) -> Checkpoint | None:
     """None too where the files are no longer those that were written: their bytes are hashed anew each time."""
     try:
         known = json.loads((path / _DIGEST).read_text(encoding="utf-8"))
-        digest = _sha256([path / name for name in files(path)])
+        digest = digest_of([path / name for name in files(path)])
     except (OSError, ValueError):
         return None
     return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known["sha256"] else None
 
 
-def _sha256(paths: Iterable[Path]) -> str:
-    total = hashlib.sha256()
-    for file in paths:
-        with file.open("rb") as f:
-            while chunk := f.read(1 << 24):
-                total.update(chunk)
-    return total.hexdigest()
+def digest_of(paths: Iterable[Path]) -> str:
+    """Return the sha256 of the sha256s, as bytes, of each 16 MiB of each file, hex. One sha256 of all bytes would keep one core busy."""
+    parts = [(path, start) for path in paths for start in range(0, max(path.stat().st_size, 1), _HASHED)]
+    with ThreadPoolExecutor(_cores()) as pool:
+        return hashlib.sha256(b"".join(pool.map(_sha256_of_part, *zip(*parts, strict=True)))).hexdigest()
+
+
+def _sha256_of_part(path: Path, start: int) -> bytes:
+    total, buffer = hashlib.sha256(), bytearray(_READ)
+    with path.open("rb") as f:
+        f.seek(start)
+        for _ in range(0, _HASHED, _READ):
+            total.update(memoryview(buffer)[: f.readinto(buffer)])
+    return total.digest()
+
+
+def _cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Checkpoint:
@@ -156,16 +168,12 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
             f"the checkpoint {path.name} takes {total / 1e9:.1f} GB and {path.parent} has {free / 1e9:.1f} GB "
             "free: free some space, or choose a smaller --size"
         )
-    written = hashlib.sha256()  # of all files, in the order of `files`
     for folder, (config, file, tensors) in folders.items():
         (path / folder).mkdir(exist_ok=True)
-        text = json.dumps(config, indent=1) + "\n"
-        (path / folder / "config.json").write_text(text, encoding="utf-8")
-        written.update(text.encode("utf-8"))
+        (path / folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
         if file:
-            with (path / folder / file).open("wb") as f:
-                _write(f, written, _header(tensors, recipe["dtype"]), tensors, recipe["dtype"])
-    digest = written.hexdigest()
+            _write(path / folder / file, tensors, recipe["dtype"])
+    digest = digest_of([path / name for name in files(path)])
     known = {"sha256": digest, "parameters": size.parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
     partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
@@ -201,17 +209,37 @@ def _header(tensors: tuple[Tensor, ...], dtype: str) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def _write(f: BinaryIO, written: Any, header: bytes, tensors: tuple[Tensor, ...], dtype: str) -> None:
-    """The file, and its bytes into the digest `written` too. The digest is a thread behind: it takes as long as the drawing."""
-    f.write(header)
-    written.update(header)
-    with ThreadPoolExecutor(1) as hashing:
-        behind: Future[None] | None = None
-        for part in _float32_parts(tensors) if dtype == "F32" else _bfloat16_parts(tensors):
-            f.write(part.data)
-            if behind:
-                behind.result()
-            behind = hashing.submit(written.update, part.data)
+def _write(path: Path, tensors: tuple[Tensor, ...], dtype: str) -> None:
+    """Write the file: each thread draws parts of it and writes them to their places, which the disk provides beforehand."""
+    header = _header(tensors, dtype)
+    with path.open("wb") as f, ThreadPoolExecutor(_cores()) as pool:
+        os.posix_fallocate(f.fileno(), 0, len(header) + sum(math.prod(t.shape) for t in tensors) * _ITEM_BYTES[dtype])
+        f.write(header)
+        f.flush()
+        starts, drawn = zip(*_parts(tensors, dtype), strict=True)
+        for _ in pool.map(partial(_write_at, f.fileno()), (len(header) + start for start in starts), drawn):
+            pass
+
+
+def _write_at(file: int, start: int, drawn: Iterable[np.ndarray]) -> None:
+    for values in drawn:
+        left = values.data.cast("B")
+        while left:
+            written = os.pwrite(file, left, start)
+            left, start = left[written:], start + written
+
+
+def _parts(tensors: Iterable[Tensor], dtype: str) -> Iterator[tuple[int, Iterator[np.ndarray]]]:
+    """The parts of all tensors: where a part begins in the data, in bytes, and its values, which are drawn as they are asked for."""
+    start = 0
+    for tensor in tensors:
+        count = math.prod(tensor.shape)
+        if dtype == "F32":
+            yield start, _float32_values(tensor, count)
+        else:
+            for number, first in enumerate(range(0, count, _PART)):
+                yield start + first * _ITEM_BYTES[dtype], _bfloat16_values(tensor, number, min(_PART, count - first))
+        start += count * _ITEM_BYTES[dtype]
 
 
 def _stream(tensor: Tensor) -> list[int]:
@@ -219,40 +247,25 @@ def _stream(tensor: Tensor) -> list[int]:
     return [_SEED, *hashlib.sha256(tensor.name.encode()).digest()[:8]]
 
 
-def _float32_parts(tensors: Iterable[Tensor]) -> Iterator[np.ndarray]:
-    """The values of all tensors, float32, at most `_CHUNK` at a time."""
-    for tensor in tensors:
-        rng = np.random.default_rng(_stream(tensor))
-        left = math.prod(tensor.shape)
-        while left:
-            part = rng.standard_normal(min(left, _CHUNK), dtype=np.float32)
-            left -= len(part)
-            yield part * np.float32(tensor.std) + np.float32(tensor.mean)
+def _float32_values(tensor: Tensor, count: int) -> Iterator[np.ndarray]:
+    """The values of a tensor, float32, at most `_CHUNK` at a time."""
+    rng = np.random.default_rng(_stream(tensor))
+    for first in range(0, count, _CHUNK):
+        values = rng.standard_normal(min(_CHUNK, count - first), dtype=np.float32)
+        yield values * np.float32(tensor.std) + np.float32(tensor.mean)
 
 
-def _bfloat16_parts(tensors: Iterable[Tensor]) -> Iterator[np.ndarray]:
-    """The same in bfloat16, as uint16: drawn by a thread for each core, in the order of the file."""
-    cores = os.cpu_count() or 1
-    parts = ((t, n, min(_PART, math.prod(t.shape) - n * _PART)) for t in tensors for n in range(-(-math.prod(t.shape) // _PART)))
-    with ThreadPoolExecutor(cores) as pool:
-        drawn: deque[Future[np.ndarray]] = deque()
-        for part in parts:
-            drawn.append(pool.submit(_bfloat16_part, *part))
-            if len(drawn) > cores + 1:
-                yield drawn.popleft().result()
-        while drawn:
-            yield drawn.popleft().result()
+def _bfloat16_values(tensor: Tensor, number: int, count: int) -> Iterator[np.ndarray]:
+    """Part `number` of a tensor, bfloat16 as uint16, at most `_LOOK_UP` at a time.
 
-
-def _bfloat16_part(tensor: Tensor, number: int, count: int) -> np.ndarray:
-    """Part `number` of a tensor, bfloat16 as uint16 [count]. Every 16 random bits choose one of 65,536 equally likely values."""
+    Every 16 random bits choose one of 65,536 equally likely values.
+    """
     table = _table(tensor.mean, tensor.std)
     source = np.random.SFC64([*_stream(tensor), number])
-    values = np.empty(count, np.uint16)
-    for start in range(0, count, _LOOK_UP):
-        piece = values[start : start + _LOOK_UP]
-        np.take(table, source.random_raw(-(-len(piece) // 4)).view("<u2")[: len(piece)], out=piece, mode="wrap")
-    return values
+    values = np.empty(_LOOK_UP, np.uint16)
+    for first in range(0, count, _LOOK_UP):
+        some = values[: min(_LOOK_UP, count - first)]
+        yield np.take(table, source.random_raw(-(-len(some) // 4)).view("<u2")[: len(some)], out=some, mode="wrap")
 
 
 @cache

@@ -117,7 +117,7 @@ def measurements(record: dict[str, Any]) -> dict[str, str]:
         "input_data_types": ", ".join(sorted({array["dtype"] for array in record.get("inputs", {}).values()})) or "int32",
         "retraining": "no",
         "weight_data_types": dtype,
-        "starting_weights_filename": f"safetensors ({source}, sha256 with config.json {record['digests']['weights']})",
+        "starting_weights_filename": f"safetensors ({source}, digest with config.json {record['digests']['weights']})",
         "weight_transformations": f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}",
     }
 
@@ -186,7 +186,8 @@ Repeat it, at revision {git["revision"]} of the harness{" with local changes" if
     {record["command"]}
 
 Model {cell["model"]} {cell["size"]}, {cell["precision"]}, batch {cell["batch_size"]}, device {cell["device"]}.
-Weights sha256 {record["digests"]["weights"]} ({record["digests"]["weights_source"]});
+Weights {record["digests"]["weights"]} ({record["digests"]["weights_source"]}),
+the sha256 of the sha256s of each 16 MiB of config.json and of the weights' files;
 inputs sha256 {record["digests"]["inputs"]} ({record["qsl"]["samples"]} samples,
 {record["qsl"]["dataset"] or "synthetic"}). LoadGen: {record["loadgen"]}.
 Mapped to the official benchmark {record["benchmark"]["official"]} for the checkers' tables only: model and data are not its own.

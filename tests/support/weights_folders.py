@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -33,6 +34,11 @@ def made(tmp_path: Path) -> Callable[[str], Path]:
         return folder
 
     return make
+
+
+def digest_of_small(*files: Path) -> str:
+    """The digest of files below 16 MiB, each of which is hashed as one."""
+    return hashlib.sha256(b"".join(hashlib.sha256(f.read_bytes()).digest() for f in files)).hexdigest()
 
 
 def config(folder: Path, **changes: Any) -> None:

@@ -15,6 +15,7 @@ from scipy import stats
 
 from harness.errors import EnvironmentFailure
 from harness.inputs import checkpoint, models
+from tests.support.weights_folders import digest_of_small
 
 BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
@@ -32,7 +33,7 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
     assert (found.parameters, found.bytes) == (sum(t.size for t in tensors.values()), file_of(found).stat().st_size)
-    assert found.digest == hashlib.sha256((found.path / "config.json").read_bytes() + file_of(found).read_bytes()).hexdigest()
+    assert found.digest == digest_of_small(found.path / "config.json", file_of(found))
 
 
 @pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision)
@@ -52,9 +53,10 @@ def test_bfloat16_values_are_normally_distributed(tmp_path):
     assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 5 / np.sqrt(values.size)
 
 
-def test_the_digests_of_seeded_checkpoints_stay_as_they_are(tmp_path):
-    digests = [checkpoint.ensure(MISTRAL, size, tmp_path).digest[:12] for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)]
-    assert digests == ["e24e9cd0bed7", "2b168180518e"]
+def test_the_bytes_of_seeded_checkpoints_stay_as_they_are(tmp_path):
+    made = [checkpoint.ensure(MISTRAL, size, tmp_path).path for size in (MISTRAL.sizes["tiny"], TINY_BFLOAT16)]
+    whole = [(path / "config.json").read_bytes() + (path / "model.safetensors").read_bytes() for path in made]
+    assert [hashlib.sha256(content).hexdigest()[:12] for content in whole] == ["e24e9cd0bed7", "2b168180518e"]
 
 
 def test_a_tied_head_is_cancelled_by_a_final_norm_of_random_signs(tmp_path):
@@ -75,13 +77,24 @@ def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
     found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
     with safe_open(file_of(found), framework="np") as f:
         assert {f.get_slice(n).get_dtype() for n in f.keys()} == {"BF16"}  # noqa: SIM118  not a dict
-    assert found.digest == hashlib.sha256((found.path / "config.json").read_bytes() + file_of(found).read_bytes()).hexdigest()
+    assert found.digest == digest_of_small(found.path / "config.json", file_of(found))
+
+
+def test_a_large_file_is_hashed_in_parts_and_an_empty_one_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "_HASHED", 1000)
+    monkeypatch.setattr(checkpoint, "_READ", 500)
+    (tmp_path / "a").write_bytes(bytes(range(250)) * 9)
+    (tmp_path / "b").write_bytes(b"")
+    content = (tmp_path / "a").read_bytes()
+    parts = [content[:1000], content[1000:2000], content[2000:], b""]
+    expected = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    assert checkpoint.digest_of([tmp_path / "a", tmp_path / "b"]) == expected
 
 
 def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(tmp_path, monkeypatch):
     one = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path / "one")
     monkeypatch.setattr(checkpoint, "_LOOK_UP", 1000)
-    monkeypatch.setattr(checkpoint.os, "cpu_count", lambda: 7)
+    monkeypatch.setattr(checkpoint, "_cores", lambda: 7)
     assert checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path / "other").digest == one.digest
 
 
