@@ -288,9 +288,12 @@ def _save(flags: argparse.Namespace, state: Mapping[str, Any], series: list[Seri
 
 def _markdown(flags: argparse.Namespace, state: Mapping[str, Any], series: list[Series]) -> Iterator[str]:
     entries = [(one, state["cells"].get(one.command)) for one in series]
-    done = [(one, entry) for one, entry in entries if entry]
+    begun = [(one, entry) for one, entry in entries if entry]
+    lacking = [(one, entry) for one, entry in begun if entry["status"] == "unsupported"]
+    done = [(one, entry) for one, entry in begun if entry["status"] != "unsupported"]
     good = sum(entry["status"] == "ok" for _, entry in done)
-    yield f"# {flags.device}: {good} of {len(done)} cells ok, {len(series) - len(done)} not measured yet"
+    left = len(series) - len(begun)
+    yield f"# {flags.device}: {good} of {len(done)} cells ok, {len(lacking)} cannot run here, {left} not measured yet"
     yield ""
     yield f"`{shlex.join(['python', '-m', 'benchmarks.accelerator', *sys.argv[1:]])}` goes on. No figure here is an MLPerf result."
     yield ""
@@ -311,7 +314,11 @@ def _markdown(flags: argparse.Namespace, state: Mapping[str, Any], series: list[
     if failed:
         yield from ("", "## Not ok", "")
         yield from (f"- `{one.command}`: {entry['status']}: {entry['reason']}" for one, entry in failed)
-    if len(done) < len(series):
+    if lacking:
+        yield from ("", "## Cannot run here", "")
+        reasons = dict.fromkeys(entry["reason"] for _, entry in lacking)
+        yield from (f"- {', '.join(one.label for one, entry in lacking if entry['reason'] == reason)}: {reason}" for reason in reasons)
+    if left:
         yield from ("", "## Not measured yet", "")
         yield from (f"- {one.label}" for one, entry in entries if not entry)
     yield from ("", "## The machine", "")
