@@ -119,7 +119,9 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "architectures": ["StableDiffusionPipeline"],
             **{key: own["text_encoder"][key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")},
             "unet_channels": own["unet"]["block_out_channels"],
-            "unet_heads": own["unet"]["attention_head_dim"],
+            "unet_heads": heads
+            if isinstance(heads := own["unet"]["attention_head_dim"], int)
+            else full["unet_heads"],  # a list is refused below
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }

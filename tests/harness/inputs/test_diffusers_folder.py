@@ -66,6 +66,7 @@ MISFITS: list[tuple[Callable[[Path], Any], str]] = [
     ),
     (says("text_encoder/config.json", hidden_act="gelu"), r'says hidden_act "gelu", .* is Stable Diffusion 1, which has "quick_gelu"'),
     (says("unet/config.json", down_block_types=["DownBlock2D"] * 4), "unet/config.json says down_block_types"),
+    (says("unet/config.json", attention_head_dim=[5, 10, 20, 20]), r"says attention_head_dim \[5, 10, 20, 20\], .* which has 8"),
     (says("unet/config.json", norm_eps=1e-6), "unet/config.json says norm_eps 1e-06, .* which has 1e-05"),
     (says("vae/config.json", scaling_factor=0.13025), "vae/config.json says scaling_factor 0.13025, .* which has 0.18215"),
     (says("scheduler/scheduler_config.json", prediction_type="v_prediction"), "its UNet predicts v_prediction"),
