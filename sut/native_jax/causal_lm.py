@@ -38,12 +38,16 @@ def rms_norm(config: Config, weights: Weights, name: str, x: jax.Array) -> jax.A
 
 
 def adapted(weights: Weights, name: str, x: jax.Array) -> jax.Array:
-    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out], what they make is added."""
+    """x [..., in] → [..., out]. Where there are LoRA's factors `a` [in, rank] and `b` [rank, out], what they make is added.
+
+    The factors are float32. In a bfloat16 cell a GPU's JAX would multiply them in TF32 by default, and PyTorch's peft does not.
+    """
     made = x @ weights[f"{name}.weight"]
     if f"{name}.a" not in weights:
         return made
     a, b = weights[f"{name}.a"], weights[f"{name}.b"]
-    return made + (x.astype(a.dtype) @ a @ b).astype(made.dtype)
+    product = partial(jnp.matmul, precision=None if made.dtype == a.dtype else lax.Precision.HIGHEST)
+    return made + product(product(x.astype(a.dtype), a), b).astype(made.dtype)
 
 
 def frequencies(config: Config) -> np.ndarray:

@@ -1,7 +1,10 @@
-"""Runs in native JAX's environment: five steps of its AdamW, and a step in bfloat16. `python -m tests.sut.jax_adamw SPEC.json`.
+"""Runs in native JAX's environment: five steps of its AdamW, a step in bfloat16, and a product with LoRA's factors.
+
+`python -m tests.sut.jax_adamw SPEC.json`.
 
 The specification has the constants and the file that holds `weight` and `gradients`. Beside it, steps.npz gets the weight
-after each step, and of the bfloat16 step whether the old state is gone, and the dtypes of the new one.
+after each step, and of the bfloat16 step whether the old state is gone, and the dtypes of the new one. `exact` is how many products of a
+bfloat16 layer with factors name the highest precision.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sut.native_jax.causal_lm import adapted
 from sut.native_jax.training import JaxTraining, adamw
 
 specification = Path(sys.argv[1])
@@ -32,4 +36,8 @@ training = JaxTraining(lambda trained, _, batch: (trained["x"] * batch["x"]).sum
 before = jax.tree.leaves(training.state)
 training.fit([{"x": gradients[0]}], 1, lambda loss: None)
 kept = [values.dtype.name for values in jax.tree.leaves(training.state)]
-np.savez(specification.with_name("steps.npz"), weights=np.stack(weights), gone=[values.is_deleted() for values in before], kept=kept)
+gone = [values.is_deleted() for values in before]
+layer = {"q.weight": jnp.ones((8, 8), jnp.bfloat16), "q.a": jnp.ones((8, 2)), "q.b": jnp.ones((2, 8))}
+program = jax.jit(adapted, static_argnums=1).lower(layer, "q", jnp.ones((1, 8), jnp.bfloat16)).as_text()
+exact = program.count("precision = [HIGHEST, HIGHEST]")
+np.savez(specification.with_name("steps.npz"), weights=np.stack(weights), gone=gone, kept=kept, exact=exact)

@@ -187,6 +187,7 @@ def test_adamw_of_plain_jax_is_that_of_the_paper(interpreter, tmp_path):
     with np.load(tmp_path / "steps.npz") as f:
         found = f["weights"]
         assert f["gone"].all() and list(f["kept"]) == ["bfloat16"] * 3 + ["int32"]
+        assert f["exact"] == 2
     expected, first, second = weight.astype(np.float64), np.zeros(7), np.zeros(7)
     for count, gradient in enumerate(gradients, 1):
         expected = expected * (1 - rate * 0.5)
