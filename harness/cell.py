@@ -46,6 +46,7 @@ class Cell:
         lora: of a training that adapts a model by LoRA: `own` trains what the framework's LoRA has, `matched` the same parameters in every
             SUT.
         steps: how many steps of denoising make one image; None of a model that makes none.
+        prompt_tokens, new_tokens: of each synthetic prompt and of its answer; None where they are the size's own, or those of the dataset.
     """
 
     sut: str
@@ -64,12 +65,14 @@ class Cell:
     variables: Mapping[str, str] = field(default_factory=dict)
     lora: str | None = None
     steps: int | None = None
+    prompt_tokens: int | None = None
+    new_tokens: int | None = None
 
     @property
     def digest(self) -> str:
         """The first 8 hex digits of the sha256 of all its values: it names the run directory."""
         values = asdict(self)
-        for name in ("variables", "lora", "steps"):  # cells of older releases have no such values
+        for name in ("variables", "lora", "steps", "prompt_tokens", "new_tokens"):  # cells of older releases have no such values
             if not values[name]:
                 del values[name]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]

@@ -196,6 +196,8 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
     for level in range(max(map(len, heads))):
         words = [head[level] if level < len(head) else "" for head in heads]
         console.print(Text(_joined(words, shown), style="dim"))
+    if narrow and any(row[-1] for row in rows):
+        console.print(Text(f"    {' '.join(heads[-1])}", style="dim"))
     for row in rows:
         console.print(Text(_joined(row, shown)))
         if narrow and row[-1]:

@@ -27,7 +27,10 @@ from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
-_CONFIGURATION = ("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos", "steps")
+_CONFIGURATION = (
+    *("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos", "steps"),
+    *("prompt_tokens", "new_tokens"),
+)
 
 
 def main(arguments: list[str]) -> int:

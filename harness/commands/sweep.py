@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from harness.sweep.schedule import RepeatPlan
 
 _EPILOG = """\
---sut, --model, --task, --scenario, --size, --precision, --batch-size and --seq-len take lists: A,B. `all` stands for every SUT (but the
-mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for its models. Flags beside a
-recipe replace what the recipe says of them."""
+--sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens and --new-tokens take lists: A,B. `all`
+stands for every SUT (but the mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for
+its models. Flags beside a recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
 _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")  # the end of a refusal (`scenarios.worker.preflight`)
 
@@ -127,9 +127,12 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
     Args:
         shortages: number of a series → why memory is short.
     """
+    from harness.measurement import reference
     from harness.request import estimate
     from harness.sweep import journal, schedule
 
+    requests = [s.request for s in sweep.series if s.request]
+    unjudged = [why for r in {r.benchmark: r for r in requests}.values() if (why := reference.shortage(r))]
     results = journal.read(sweep.folder.name, sweep.series)
     left = schedule.steps(sweep.series, results, sweep.repeats)
     cost = estimate.together(sweep.costs[series.number] for series, _ in left if series.number in sweep.costs)
@@ -150,7 +153,7 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "to_make": sorted(cost.once),
         "unsupported": {s.label: why for s in sweep.series if (why := s.obstacle or shortages.get(s.number))},
         "missing": dict(chosen.missing),
-        "notes": list(dict.fromkeys(reason for s in sweep.series if s.request for reason in s.request.reasons)),
+        "notes": [*dict.fromkeys(reason for r in requests for reason in r.reasons), *unjudged],
     }
 
 

@@ -131,10 +131,15 @@ def published() -> list[Published]:
 
 
 def describe(group: Group, without: str = "") -> str:
-    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`. `without`: `batch_size` or `seq_len`."""
+    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`.
+
+    `without`: the field of `Cell` that is left out, of those which are numbers.
+    """
     c = group.cell
     batch = [f"batch {c.batch_size}"] if without != "batch_size" else []
     extra = [f"{c.seq_len} tokens"] if c.seq_len and without != "seq_len" else []
+    prompt, new = ("…" if without == name else getattr(c, name) for name in ("prompt_tokens", "new_tokens"))
+    extra += [f"{prompt} + {new} tokens"] if c.prompt_tokens else []
     extra += [f"{c.steps} steps"] if c.steps and c.task != FIT else []
     extra += [f"LoRA {c.lora}"] if c.lora else []
     extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
@@ -183,8 +188,9 @@ def conditions(a: Group, b: Group) -> list[str]:
         if one != other and x.record and y.record:
             sentences.append(f"other {name.replace('_', ' ')}: {one} / {other}")
     if x.source != y.source:
-        revisions = " / ".join(str(run.record.get("git", {}).get("revision") or "unknown")[:12] for run in (x, y))
-        sentences.append(f"other source of the SUTs or the worker: revision {revisions}")
+        revisions = list(dict.fromkeys(str(run.record.get("git", {}).get("revision") or "unknown")[:12] for run in (x, y)))
+        of = " / ".join(revisions) if len(revisions) > 1 else f"{revisions[0]}, with files that were edited"
+        sentences.append(f"other source of the SUTs or the worker: revision {of}")
     return sentences
 
 
@@ -209,7 +215,7 @@ def beside_earlier(result: Result) -> str | None:
     ]
     changed = [*differences(before, new), *disturbed]
     alike = Group(runs=(*(r for r in earlier if not differences(Group(runs=(r,)), new)), last))
-    meaning = "; ".join(changed) or "settings and versions are the same, so this is chance"
+    meaning = "; ".join(changed) or "no setting or version that is recorded differs"
     if alike.summary and alike.summary.spread is not None:
         meaning += f"; the {alike.summary.repeats} runs so far: {figure(alike)}"
     return f"{tables.ratio(new, before).value:.3g} × the speed of {Path(earlier[-1].result.directory).name}: {meaning}"

@@ -32,6 +32,8 @@ COLUMNS = {
     "eos": "what ends an answer of a model that generates: stop or ignore",
     "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",
     "steps": "how many steps of denoising make one image; None of a model that makes none",
+    "prompt_tokens": "of each synthetic prompt, where it is not the size's own; None of a model that predicts",
+    "new_tokens": "of each answer, beside prompt_tokens",
     "variables": "environment variables that may change the figure, which the user has set",
     "mode": "quick, valid or submission",
     "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
@@ -93,6 +95,8 @@ _SAME_WORK = (
     "eos",
     "lora",
     "steps",
+    "prompt_tokens",
+    "new_tokens",
     "variables",
 )
 _MEDIANS = (
@@ -346,6 +350,8 @@ def _place(group: Group) -> tuple[Any, ...]:
         c.precision,
         c.batch_size,
         c.seq_len or 0,
+        c.prompt_tokens or 0,
+        c.new_tokens or 0,
         place_of(c.sut),
         c.digest,
         group.last.order,

@@ -13,7 +13,7 @@ from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.runs import find
 from harness.comparison.tables import Group, place_of
-from harness.report import computing, hf_2019
+from harness.report import computing, costs, hf_2019, scaling
 from harness.report.contest import Contest, listed
 from sut.registry import FIT, SUTS, framework_of
 
@@ -155,12 +155,19 @@ class Content:
         """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         if len(contested) < 2:
-            return [*self.means, *self.words_of_2019, *self.products, *(s for c in contested for s in computing.sentences(c)), *self.noise]
+            own = [sentence for c in contested for sentence in (*costs.sentences(c), *computing.sentences(c))]
+            return [*self.means, *self.words_of_2019, *own, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        return [*answers, *rest, *self.means, *self.words_of_2019, *self.products, *self.noise]
+        batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
+        return [*answers, *rest, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
+
+    @cached_property
+    def scales(self) -> list[scaling.Scale]:
+        """Speed over batch and lengths, where the same work was done with several."""
+        return scaling.scales(self.contests, len(self.machines) > 1)
 
     @cached_property
     def current(self) -> list[Group]:

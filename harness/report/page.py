@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jinja2
 from markupsafe import Markup
@@ -14,13 +13,14 @@ from markupsafe import Markup
 from compliance.findings.page import templates
 from harness import terminal
 from harness.cell import short
-from harness.comparison import compare, statistics
+from harness.comparison import statistics
 from harness.comparison.history import Trend
 from harness.report import computing, figures, keras_published, trainings
 from harness.report.content import Content
 from harness.report.contest import Contest, listed, range_of
 from harness.report.details import Details, times_ms
 from harness.report.hf_2019 import Again
+from harness.report.scaling import AXES, Scale
 from scenarios.table import SCENARIOS
 
 BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="report of runs">'
@@ -28,15 +28,13 @@ BEGINNING = '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n
 
 # A page stays small and quick: of more contests and cells the table and the folders' names remain.
 _MOST_FIGURES, _MOST_DETAILS, _MOST_PLOTS, _MOST_DISTRIBUTIONS = 8, 30, 6, 4
-_AXES = {"batch_size": "batch", "seq_len": "tokens an input"}
 
 
 def render(content: Content, when: datetime) -> str:
     """The page of a report, as HTML."""
     contested = [c for c in content.contests if len(c.good) > 1]
     shown = content.current[:_MOST_DETAILS]
-    scaling = _scaling(content)
-    scaled = list(_drawn(scaling))
+    scaled = list(_drawn(content.scales))
     body = (
         _environment()
         .get_template("page.html")
@@ -50,7 +48,7 @@ def render(content: Content, when: datetime) -> str:
             trainings=list(trainings.table(content.contests)),
             bars=[(c, Markup(figures.bars(c, f"bars{n}"))) for n, c in enumerate(contested[:_MOST_FIGURES])],
             scaling=scaled,
-            more_scaling=len(scaling) - len(scaled),
+            more_scaling=len(content.scales) - len(scaled),
             more_distributions=max(0, len(_spread(contested)) - _MOST_DISTRIBUTIONS),
             distributions=list(_distributions(contested)),
             gains=list(_gains(content)),
@@ -138,26 +136,10 @@ def _gains(content: Content) -> Iterator[tuple[str, Markup]]:
             yield name, Markup(figures.gains(rows[: 2 * _MOST_FIGURES], f"gain{n}", title))
 
 
-def _scaling(content: Content) -> list[tuple[str, str, dict[str, list[tuple[float, float]]]]]:
-    """(axis, name, SUT → points) of speed over batch and over sequence length, where the same work was done with several."""
-    found = []
-    for axis, label in _AXES.items():
-        families: dict[tuple[Any, ...], tuple[str, dict[str, list[tuple[float, float]]]]] = {}
-        for contest in content.contests:
-            first = contest.groups[0]
-            x, mode, machine = getattr(first.cell, axis), first.last.result.mode, first.last.machine
-            key = (*(pair for pair in first.work if pair[0] != axis), mode, machine)
-            parts = (compare.describe(first, without=axis), mode, machine if len(content.machines) > 1 else "")
-            for group in contest.good if contest.higher_is_better and x else ():
-                _, series = families.setdefault(key, (f"{', '.join(filter(None, parts))}: speed over {label}", {}))
-                series.setdefault(group.sut, []).append((float(x), group.summary.median if group.summary else 0.0))
-        found += [(axis, name, series) for name, series in families.values() if any(len(points) > 1 for points in series.values())]
-    return found
-
-
-def _drawn(scaling: Iterable[tuple[str, str, dict[str, list[tuple[float, float]]]]]) -> Iterator[tuple[str, Markup]]:
+def _drawn(scales: Sequence[Scale]) -> Iterator[tuple[str, Markup]]:
     """The first charts of each axis."""
-    for axis, label in _AXES.items():
-        of_axis = [(name, series) for its, name, series in scaling if its == axis]
-        for n, (name, series) in enumerate(of_axis[: _MOST_FIGURES // 2]):
-            yield name, Markup(figures.lines(series, f"{axis}{n}", label, "samples/s, more is better", name))
+    for axis, label in AXES.items():
+        of_axis = [scale for scale in scales if scale.axis == axis]
+        for n, scale in enumerate(of_axis[: _MOST_FIGURES // 2]):
+            name = f"{scale.work}: speed over {label}"
+            yield name, Markup(figures.lines(scale.points, f"{axis}{n}", label, "samples/s, more is better", name))

@@ -92,6 +92,16 @@ class Asked:
         metavar="N",
         default=None,
     )
+    prompt_tokens: int | None = _flag(
+        "tokens of each synthetic prompt of a model that generates; default: the size's", type=int, metavar="N", default=None
+    )
+    new_tokens: int | None = _flag(
+        "tokens of each answer of a model that generates, unless --dataset asks for others; default: the size's; 1: as long as the first "
+        "token takes",
+        type=int,
+        metavar="N",
+        default=None,
+    )
     steps: int | None = _flag(
         "steps of denoising of a model that makes images; default: the size's, with --weights 50", type=int, metavar="N", default=None
     )
@@ -176,7 +186,7 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-LISTS = ("sut", "scenario", "model", "task", "size", "precision", "batch_size", "seq_len")
+LISTS = ("sut", "scenario", "model", "task", "size", "precision", "batch_size", "seq_len", "prompt_tokens", "new_tokens")
 """The flags that may take several values in a sweep: each makes cells of its own."""
 
 

@@ -86,7 +86,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
 def _alike(request: Request, cell: Cell) -> bool:
     """Return whether a cell of the same name does as much work as the request. The inputs and weights may be others."""
     asked = request.cell()
-    same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "options"))
+    same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "prompt_tokens", "new_tokens", "options"))
     synthetic = (request.asked.dataset is None) == (cell.dataset == "synthetic")
     length = None if request.asked.dataset else request.size.inputs.get("sequence_length")  # with --seq-len it is that
     return same and synthetic and (request.asked.seq_len or length) in (None, cell.seq_len)

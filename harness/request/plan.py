@@ -101,8 +101,16 @@ def _size(asked: Asked, model: Model, weights: user_weights.Folder | None, devic
 
 
 def _changed(asked: Asked, model: Model, size: Size) -> Size:
-    """The size with the length of inputs and the steps that are asked for."""
+    """The size with the lengths of inputs and the steps that are asked for."""
     family = families.of(model, asked.trains)
+    if asked.prompt_tokens is not None or asked.new_tokens is not None:
+        flag = "--new-tokens" if asked.prompt_tokens is None else "--prompt-tokens"
+        if family.with_tokens is None:
+            here = f" in {asked.scenario}" if asked.trains else ""
+            raise UsageError(f"{flag}: is for models that generate tokens, and {model.name} does not{here}: leave it out")
+        if asked.prompt_tokens is not None and asked.dataset is not None:
+            raise UsageError(f"--prompt-tokens {asked.prompt_tokens}: the prompts of --dataset have lengths of their own: leave it out")
+        size = family.with_tokens(model, size, asked.prompt_tokens, asked.new_tokens)
     flags = (
         (f"--seq-len {asked.seq_len}", asked.seq_len, family.with_sequence_length, "models that predict from text"),
         (f"--steps {asked.steps}", asked.steps, family.with_steps, "models that make images"),

@@ -95,8 +95,17 @@ class Request:
         """The cell in a few words."""
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
         given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
-        more = (self.model.second_task, *(f"{number} {unit}" for unit, number in given.items() if number))
+        tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
+        more = (self.model.second_task, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
         return " ".join((*parts, *filter(None, more)))
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """Tokens of each synthetic prompt and of its answer. None where they are the size's own, and where the user's prompts decide."""
+        own = (self.weights.size if self.weights else self.model.sizes[self.size.name]).inputs
+        if self.asked.dataset or all(self.size.inputs.get(name) == own.get(name) for name in ("prompt_length", "new_tokens")):
+            return None
+        return int(self.size.inputs["prompt_length"]), int(self.size.inputs["new_tokens"])
 
     def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
         """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
@@ -117,6 +126,8 @@ class Request:
             variables=self.variables,
             lora=self.lora,
             steps=self.size.config.get("denoising_steps"),
+            prompt_tokens=self.tokens and self.tokens[0],
+            new_tokens=self.tokens and self.tokens[1],
         )
 
     @property

@@ -17,7 +17,7 @@ from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
 # Rivals stand beside each other, so that they are measured one right after the other.
-_ORDER = ("model", "task", "size", "scenario", "batch_size", "seq_len", "precision", "sut")
+_ORDER = ("model", "task", "size", "scenario", "batch_size", "seq_len", "prompt_tokens", "new_tokens", "precision", "sut")
 _WHERE = ("out", "cache")
 
 

@@ -129,6 +129,12 @@ def lacks_of_hf_tensorflow(module: Any, mistral: Workload, inputs: Arrays) -> di
         answer(module.load(replace(mistral, precision="bfloat16")), inputs)
     except TypeError as e:
         told["mistral/bfloat16"] = str(e)
+    single = replace(mistral, config={**mistral.config, "new_token_buckets": [1]})
+    told["one token"] = [refusal(module, single)]
+    try:
+        answer(module.TensorFlowCausalLM(single), {**inputs, "max_new_tokens": np.ones_like(inputs["max_new_tokens"])})
+    except ValueError as e:
+        told["one token"].append(str(e))
     return {**told, **other_configurations(module, mistral, sliding_window=7)}
 
 

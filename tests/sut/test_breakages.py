@@ -82,6 +82,9 @@ def test_what_is_unsupported_on_hf_tensorflow_was_tried(probed):
     told = json.loads((probed("hf-tensorflow", "mistral").out / "lacks.json").read_text())
     assert "type bfloat16 that does not match type float32" in told.pop("mistral/bfloat16")
     assert {key: told.pop(key) for key in ("gemma", "llama", "mistral")} == {"gemma": False, "llama": False, "mistral": True}
+    refused, itself = told.pop("one token")
+    assert refused.startswith("Transformers' generation in TensorFlow makes two tokens at least")
+    assert "Fill dimensions must be >= 0" in itself
     assert sorted(told) == ["head_dim", "rope_scaling", "sliding_window", "tie_word_embeddings"]
     assert all(words.startswith("Transformers' Mistral for TensorFlow lacks ") for words in told.values()), told
 

@@ -75,6 +75,8 @@ class Family:
         describe: inputs → what they are like.
         dataset: how a user's file is read; None: `--dataset` is refused.
         with_sequence_length: (model, size, `--seq-len`) → the size with it, or UsageError; None: the flag is refused.
+        with_tokens: (model, size, `--prompt-tokens`, `--new-tokens`; None: not given) → the size with them, or UsageError; None: both flags
+            are refused.
         with_steps: (model, size, `--steps`) → the size with as many steps of denoising, or UsageError; None: the flag is refused.
         weights_inputs: (folder, model, its config.json, its tokenizer or None) → `inputs` of a size with a user's weights, or UsageError;
             None: `--weights` is refused.
@@ -95,6 +97,7 @@ class Family:
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
     dataset: Dataset | None = None
     with_sequence_length: Callable[[Model, Size, int], Size] | None = None
+    with_tokens: Callable[[Model, Size, int | None, int | None], Size] | None = None
     with_steps: Callable[[Model, Size, int], Size] | None = None
     weights_inputs: Callable[[Path, Model, Mapping[str, Any], Tokenizer | None], dict[str, Any]] | None = None
     weights_config: Callable[[Path, Mapping[str, tuple[int, ...]]], dict[str, Any]] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,20 @@ def _describe(arrays: Arrays) -> Description:
     )
 
 
+def _with_tokens(model: Model, size: Size, prompt: int | None, new: int | None) -> Size:
+    """The size with prompts and answers of these lengths. Raises UsageError where the model has too few positions."""
+    flags = {"--prompt-tokens": ("prompt_length", prompt), "--new-tokens": ("new_tokens", new)}
+    told = " ".join(f"{flag} {value}" for flag, (_, value) in flags.items() if value is not None)
+    lengths = {name: int(size.inputs[name]) if value is None else value for name, value in flags.values()}
+    most = size.config["max_position_embeddings"]
+    if min(lengths.values()) < 1:
+        raise UsageError(f"{told}: a prompt and an answer have at least 1 token")
+    if sum(lengths.values()) > most:
+        asked = f"{lengths['prompt_length']} + {lengths['new_tokens']} tokens"
+        raise UsageError(f"{told}: {asked} are more than the {most} positions of {model.name} {size.name}: ask for fewer")
+    return replace(size, inputs={**size.inputs, **lengths})
+
+
 def _weights_inputs(path: Path, model: Model, config: Mapping[str, Any], own: Tokenizer | None) -> dict[str, Any]:
     """The full size's lengths. Raises UsageError where the folder has too few positions for them."""
     full, most = model.sizes["full"].inputs, config["max_position_embeddings"]
@@ -107,6 +122,7 @@ FAMILY = Family(
     counts_most=True,
     describe=_describe,
     dataset=Dataset(count=text.count, read=_read),
+    with_tokens=_with_tokens,
     weights_inputs=_weights_inputs,
     generates_tokens=True,
     trained=causal_lm_fit.FAMILY,

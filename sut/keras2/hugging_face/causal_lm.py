@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from sut import padding
-from sut.contract import Batch, Evidence, Workload
+from sut.contract import Batch, Evidence, Unsupported, Workload
 from sut.keras2 import older_mistral, runtime
 from sut.keras2.hugging_face import library
 
@@ -63,8 +63,13 @@ class TensorFlowCausalLM:
 
 
 def load(workload: Workload) -> TensorFlowCausalLM:
-    """The checkpoint's model."""
+    """The checkpoint's model. Raises Unsupported for answers of one token, and for a Mistral that the library's class is not."""
     model = workload.config["model"]
+    if workload.config["new_token_buckets"] == [1]:
+        raise Unsupported(
+            "Transformers' generation in TensorFlow makes two tokens at least (ValueError in its loop): take --new-tokens 2, or "
+            "keras3-tensorflow"
+        )
     if model["model_type"] == "mistral":
         longest = workload.config["prompt_buckets"][-1] + workload.config["new_token_buckets"][-1]
         slides = {f"a sliding window, and {longest} tokens need it": longest > (model.get("sliding_window") or longest)}

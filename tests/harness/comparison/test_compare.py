@@ -162,7 +162,7 @@ def test_a_second_run_says_what_it_is_beside_the_last(tmp_path):
     directories = write(tmp_path, cell(), [100, 110, 105])
     runs = find(tmp_path)[0]
     assert compare.beside_earlier(runs[0]) is None
-    assert compare.beside_earlier(runs[1]) == "1.1 × the speed of quick-1: settings and versions are the same, so this is chance"
+    assert compare.beside_earlier(runs[1]) == "1.1 × the speed of quick-1: no setting or version that is recorded differs"
     assert compare.beside_earlier(runs[2]).endswith("; the 3 runs so far: 105 samples/s (93.21–118.1)")
     record = json.loads((directories[2] / "record.json").read_text())
     record["environment"]["versions"]["jax"] = "0.11"

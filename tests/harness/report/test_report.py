@@ -286,6 +286,39 @@ def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
     assert of_one_thread == f"{where}, OMP_NUM_THREADS=1: JAX 200 GFLOP/s, PyTorch 150 GFLOP/s{meaning}"
 
 
+def test_memory_and_compiling_stand_beside_the_speed_of_one_comparison(tmp_path):
+    for sut, memory, compiling in (("keras3-jax", 2.4e9, 3.25), ("native-jax", 0.7e9, 1.0), ("native-torch-eager", 1.1e9, 0.0)):
+        write(tmp_path, cell(sut), [40, 41, 39], peak_host_bytes=int(memory), seconds={"compile": compiling} if compiling else {})
+    told = gathered(tmp_path).sentences
+    assert "memory of the worker, at most: native-jax 0.7 GB, native-torch-eager 1.1 GB, keras3-jax 2.4 GB" in told
+    assert "compiling takes: native-jax 1.0 s, keras3-jax 3.2 s" in told
+
+
+def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
+    speeds = {"keras3-jax": {1: 20, 8: 96, 32: 64}, "native-jax": {1: 18, 8: 90, 32: 160}}
+    for sut, by_batch in speeds.items():
+        for batch, speed in by_batch.items():
+            write(tmp_path, cell(sut, batch_size=batch), [speed, speed, speed])
+    (sentence,) = [text for text in gathered(tmp_path).sentences if "batches" in text]
+    assert sentence == (
+        "bert base predict, Offline, float32, cpu, 128 tokens, quick: of the batches 1, 8, 32 the fastest of each SUT, by medians: "
+        "native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at 8 (96 samples/s, 83.33 ms a batch)"
+    )
+
+
+def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_path):
+    for prompt in (64, 512):
+        for sut in SUTS[:2]:
+            work = {"model": "mistral", "task": "generate", "seq_len": None, "prompt_tokens": prompt, "new_tokens": 45}
+            write(tmp_path, cell(sut, **work), [100, 101, 99])
+    report = gathered(tmp_path)
+    names = [contest.name for contest in report.contests]
+    assert names == [f"mistral base generate, Offline, float32, batch 32, cpu, {n} + 45 tokens" for n in (64, 512)]
+    (scale,) = report.scales
+    assert (scale.axis, scale.work) == ("prompt_tokens", "mistral base generate, Offline, float32, batch 32, cpu, … + 45 tokens, quick")
+    assert "speed over tokens a prompt" in page.render(report, WHEN)
+
+
 def test_every_sut_has_a_colour_of_its_own():
     assert len({figures.colour(sut) for sut in REGISTERED}) == len(REGISTERED)
 
