@@ -124,7 +124,7 @@ def matrix_flops(dtype: str) -> float:
     """See `Evidence.matrix_flops`; measured once in a process."""
 
     def product(side: int) -> Callable[[], object]:
-        a = jnp.full((side, side), 0.5, jnp.dtype(dtype))
+        a = jax.random.uniform(jax.random.key(0), (side, side), jnp.dtype(dtype))
         return lambda: _product(a, a).block_until_ready()
 
     return matrix_rate.measure(product)

@@ -283,7 +283,7 @@ def matrix_flops(device: str, dtype: torch.dtype) -> float:
     """See `Evidence.matrix_flops`; measured once in a process."""
 
     def product(side: int) -> Callable[[], object]:
-        a = torch.full((side, side), 0.5, device=device, dtype=dtype)
+        a = torch.rand((side, side), device=device, dtype=dtype)
         return lambda: (a @ a)[0, 0].item()  # which waits for the device
 
     return matrix_rate.measure(product)

@@ -57,7 +57,7 @@ def matrix_flops(dtype: str) -> float:
     """See `Evidence.matrix_flops`; measured once in a process."""
 
     def product(side: int) -> Callable[[], object]:
-        a = tf.fill((side, side), tf.constant(0.5, dtype))
+        a = tf.random.uniform((side, side), dtype=dtype)
         return lambda: (a @ a)[0, 0].numpy()
 
     return matrix_rate.measure(product)
