@@ -175,9 +175,8 @@ def _cpuinfo() -> Mapping[str, str]:
 
 def _swap_used() -> int:
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # psutil's, where /proc/vmstat is missing; it tells only what was swapped in and out
+        # psutil's, where /proc/vmstat is missing, which counts pages that were swapped in and out.
+        warnings.simplefilter("ignore", RuntimeWarning)
         return int(psutil.swap_memory().used)
 
 

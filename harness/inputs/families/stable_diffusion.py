@@ -119,9 +119,7 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
             "architectures": ["StableDiffusionPipeline"],
             **{key: own["text_encoder"][key] for key in ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")},
             "unet_channels": own["unet"]["block_out_channels"],
-            "unet_heads": heads
-            if isinstance(heads := own["unet"]["attention_head_dim"], int)
-            else full["unet_heads"],  # a list is refused below
+            "unet_heads": _number(own["unet"]["attention_head_dim"]) or full["unet_heads"],  # a list is refused below
             "vae_channels": own["vae"]["block_out_channels"],
             "image_size": 8 * own["unet"]["sample_size"],
         }
@@ -143,6 +141,10 @@ def _weights_config(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[s
     if (kind := _document(path, "scheduler/scheduler_config.json").get("prediction_type", "epsilon")) != "epsilon":
         raise UsageError(f"--weights {path}: its UNet predicts {kind}, and stable-diffusion here is computed with one that predicts noise")
     return config
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _check_pipeline(path: Path) -> None:
