@@ -154,14 +154,14 @@ class Content:
     def sentences(self) -> list[str]:
         """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
+        batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
         if len(contested) < 2:
             own = [sentence for c in contested for sentence in (*costs.sentences(c), *computing.sentences(c))]
-            return [*self.means, *self.words_of_2019, *own, *self.products, *self.noise]
+            return [*batches, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
         return [*answers, *rest, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property

@@ -155,6 +155,7 @@ def lines(series: Mapping[str, Sequence[tuple[float, float]]], name: str, x: str
             xs, ys = zip(*sorted(points), strict=True)
             axes.plot(xs, ys, color=colour(sut), marker="o", markersize=4, linewidth=1.6, label=sut)
         _from_zero(axes, x, y)
+        axes.set_ylim(0, 1.08 * max(y for points in series.values() for _, y in points) or None)  # a mark on the edge would be cut in half
         measured = {x for points in series.values() for x, _ in points}
         axes.xaxis.set_major_locator(FixedLocator(sorted(measured)) if len(measured) < 7 else MaxNLocator(integer=True, nbins=6))
         axes.set_xlim(left=0)

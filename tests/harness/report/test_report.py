@@ -306,6 +306,13 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
     )
 
 
+def test_of_one_sut_the_fastest_batch_is_told_too(tmp_path):
+    for batch, speed in ((1, 20), (8, 96)):
+        write(tmp_path, cell(batch_size=batch), [speed, speed, speed])
+    (sentence,) = gathered(tmp_path).sentences
+    assert sentence.endswith("of the batches 1, 8 the fastest of each SUT, by medians: keras3-jax at 8 (96 samples/s, 83.33 ms a batch)")
+
+
 def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_path):
     for prompt in (64, 512):
         for sut in SUTS[:2]:
