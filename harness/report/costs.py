@@ -1,4 +1,4 @@
-"""What a SUT costs beside its time for a sample: memory, and seconds of compiling. Sentences for one comparison, the least first."""
+"""Sentences on what SUTs take beside time for a sample, of one comparison: memory, and seconds of compiling. The least comes first."""
 
 from __future__ import annotations
 
