@@ -38,8 +38,7 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
     """The limits of one cell, by name.
 
     Each is FACTOR times the largest disagreement measured of this model, size, precision and device. Where that was not measured, it is
-    twice as much of size base on a CPU, and more in proportion where there are more layers. Of longer answers as many more tokens may stand
-    behind a near tie. No limit is looser than the model's own
+    twice as much of size base on a CPU, and more in proportion where there are more layers. No limit is looser than the model's own
     (`answer.tolerance`), which alone holds where nothing of the model was measured.
     """
     loosest = model.tolerance[precision]
@@ -57,8 +56,7 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
         elif name.endswith("_psnr"):  # decibels of a mean square: an error that is `factor` times as large has 20 log10(factor) fewer
             made[name] = max(bound, round(min(row[name] for row in rows) - 20 * math.log10(share * factor), 1))
         elif name in _SPARE:
-            lost = max(_SPARE[name], factor * max(1 - row[name] for row in rows))
-            made[name] = max(bound, round(1 - lost * (_length(model, size) if name == "compared_fraction" else 1), 4))
+            made[name] = max(bound, round(1 - max(_SPARE[name], factor * max(1 - row[name] for row in rows)), 4))
         else:
             made[name] = bound
     return made
@@ -78,12 +76,6 @@ def of_training(model: Model, size: Size, precision: str, device: str) -> dict[s
 def _rows(model: Model, *place: str, kind: str = "measured") -> list[Mapping[str, Any]]:
     keys, wanted = ("model", "task", "precision", "size", "device"), (model.name, model.second_task, *place)
     return [row for row in measurements(kind) if tuple(map(row.get, keys)) == wanted]
-
-
-def _length(model: Model, size: Size) -> float:
-    """Tokens of an answer over those of what was measured; at least 1."""
-    usual = model.sizes.get(size.name, model.sizes[_LARGEST_SIZE]).inputs.get("new_tokens")
-    return max(1.0, size.inputs["new_tokens"] / usual) if usual else 1.0
 
 
 def _depth(model: Model, size: Size) -> float:

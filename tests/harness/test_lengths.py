@@ -8,7 +8,6 @@ import pytest
 
 from harness.cell import Status
 from harness.errors import UsageError
-from harness.inputs import limits, models
 from harness.measurement import run
 from harness.sweep import cells
 from tests.support.cells import Reporter, request
@@ -88,12 +87,3 @@ def test_a_sweep_takes_lists_of_them(tmp_path):
     made = cells.make([grid], {"out": [str(tmp_path)], "cache": [str(tmp_path)]}, twin=False)
     assert [one.request and one.request.tokens for one in made] == [(5, 1), None, (300, 1), (300, 45)]
     assert len({one.contest for one in made}) == 4
-
-
-def test_of_longer_answers_more_tokens_may_stand_behind_a_near_tie(tmp_path):
-    """A row whose first other token is a near tie is compared up to it: of answers ten times as long ten times as many tokens are not."""
-    model = models.load("mistral")
-    of = {n: asked(tmp_path, new_tokens=n).size for n in (1, 45, 450)}
-    found = {n: limits.limits(model, size, "bfloat16", "cpu")["compared_fraction"] for n, size in of.items()}
-    assert found[1] == found[45]
-    assert 1 - found[450] == pytest.approx(min(10 * (1 - found[45]), 1 - model.tolerance["bfloat16"]["compared_fraction"]), abs=1e-3)
