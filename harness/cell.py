@@ -39,7 +39,7 @@ class Cell:
     Attributes:
         seq_len: tokens every input is padded to (predict); None of a model that generates, whose lengths are those of its prompts.
         dataset: `synthetic`, or the first 12 hex digits of the prepared inputs' sha256.
-        weights: the first 12 hex digits of the checkpoint's sha256.
+        weights: the first 12 hex digits of the checkpoint's digest.
         options: the SUT's own options.
         eos: of a model that generates: `stop` ends an answer at its end token, `ignore` gives each answer all tokens it asks for.
         variables: environment variables that may change the figure, which the user has set; most cells have none.

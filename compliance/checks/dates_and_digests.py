@@ -115,7 +115,7 @@ def _digests(subject: Subject) -> Check:
     assert subject.place.run is not None
     where = {"file": "reference.npz", "fix": fixes.OWN}
     faults: list[Fault | str] = [
-        _no_sha256(name, shorten(repr(subject.recorded("digests", name))))
+        _no_digest(name, shorten(repr(subject.recorded("digests", name))))
         for name in ("weights", "inputs")
         if not files.is_sha256(subject.recorded("digests", name))
     ]
@@ -180,8 +180,8 @@ def _small_trace(subject: Subject) -> Fault | None:
     return Fault(f"{text}it is left out where it would have more than {most / 1e6:.0f} MB", "a trace", "none")
 
 
-def _no_sha256(name: str, value: str) -> Fault:
-    return Fault(f"digests.{name} is {value}; a sha256 belongs there", "a sha256", value, "record.json")
+def _no_digest(name: str, value: str) -> Fault:
+    return Fault(f"digests.{name} is {value}; 64 hex digits belong there", "64 hex digits", value, "record.json")
 
 
 def _raw_logs(subject: Subject) -> Iterator[Fault | str]:

@@ -5,7 +5,6 @@ The job is rebuilt from raw/performance/job.json, so that nothing but audit.conf
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments, loadgen_run, machine, rundir
 from harness.execution.loadgen_run import Reporter
 from harness.execution.process import read_outcome
+from harness.inputs.checkpoint import digest_of
 from harness.inputs.checkpoint import files as weight_files
 from harness.request.flags import Parser, add_common, known_name
 from harness.terminal import duration, near
@@ -33,7 +33,6 @@ from sut import variables as environment_variables
 from sut.registry import SUTS
 
 _ADOPTED = " (--python)"
-_BLOCK = 1 << 24
 # Checks that belong to no compliance test by their id, and say something of them or why there is nothing to say.
 _OTHER_IDS = ("output-length", "repeated-samples", "submission-tree", "logs-say-nothing", "audit-of-compliance-tests", "audit-of-reading")
 _QUICK = "this shows that the compliance tests run and what they find, and nothing about validity"
@@ -160,13 +159,9 @@ def _other_variables(job: Job) -> set[str]:
 
 def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
     """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
-    folder, total = Path(record["digests"].get("weights_folder") or checkpoint), hashlib.sha256()
+    folder = Path(record["digests"].get("weights_folder") or checkpoint)
     # A user's folder of one kind has no config.json of its own: what the tensors tell is read off them.
-    for name in (name for name in weight_files(checkpoint) if name != "config.json" or (folder / name).exists()):
-        with (folder / name).open("rb") as f:
-            while chunk := f.read(_BLOCK):
-                total.update(chunk)
-    return total.hexdigest()
+    return digest_of(folder / name for name in weight_files(checkpoint) if name != "config.json" or (folder / name).exists())
 
 
 def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from blake3 import blake3
 
 from harness.errors import EnvironmentFailure
 from harness.inputs.models import Model, Size, Tensor
@@ -33,7 +34,6 @@ _ITEM_BYTES = {"F32": 4, "BF16": 2}
 _CHUNK = 1 << 20  # float32 elements made at a time
 _PART = 1 << 22  # bfloat16 elements of one stream of random bits: a part of format 3
 _LOOK_UP = 1 << 18  # elements looked up at a time: with fewer the threads wait for each other's Python, with more they leave the cache
-_HASHED, _READ = 1 << 24, 1 << 19  # bytes of a file that are hashed as one, and read at a time: with more they leave the cache
 _DIGEST = "digest.json"
 
 
@@ -133,23 +133,15 @@ def _finished(path: Path) -> Checkpoint | None:
         digest = digest_of([path / name for name in files(path)])
     except (OSError, ValueError):
         return None
-    return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known["sha256"] else None
+    return Checkpoint(path, digest, known["parameters"], known["bytes"]) if digest == known.get("digest") else None
 
 
 def digest_of(paths: Iterable[Path]) -> str:
-    """Return the sha256 of the sha256s, as bytes, of each 16 MiB of each file, hex. One sha256 of all bytes would keep one core busy."""
-    parts = [(path, start) for path in paths for start in range(0, max(path.stat().st_size, 1), _HASHED)]
-    with ThreadPoolExecutor(_cores()) as pool:
-        return hashlib.sha256(b"".join(pool.map(_sha256_of_part, *zip(*parts, strict=True)))).hexdigest()
-
-
-def _sha256_of_part(path: Path, start: int) -> bytes:
-    total, buffer = hashlib.sha256(), bytearray(_READ)
-    with path.open("rb") as f:
-        f.seek(start)
-        for _ in range(0, _HASHED, _READ):
-            total.update(memoryview(buffer)[: f.readinto(buffer)])
-    return total.digest()
+    """Return the BLAKE3 of the files' bytes, one file after another, as 64 hex digits. All cores hash. Raises OSError."""
+    total = blake3(max_threads=blake3.AUTO)
+    for path in paths:
+        total.update_mmap(path)
+    return total.hexdigest()
 
 
 def _cores() -> int:
@@ -174,7 +166,7 @@ def _make(path: Path, model: Model, size: Size, recipe: dict[str, Any]) -> Check
         if file:
             _write(path / folder / file, tensors, recipe["dtype"])
     digest = digest_of([path / name for name in files(path)])
-    known = {"sha256": digest, "parameters": size.parameters, "bytes": total}
+    known = {"digest": digest, "parameters": size.parameters, "bytes": total}
     partial = path / f"{_DIGEST}.partial"
     partial.write_text(json.dumps(known) + "\n", encoding="utf-8")
     partial.replace(path / _DIGEST)

@@ -26,7 +26,7 @@ class Record:
     Attributes:
         qsl: how many inputs there are, how long they are, and whose.
         accuracy: the score, the keys of the answers, the tolerance; `reason` where there is no reference.
-        digests: sha256 of weights, inputs, reference and, once it is written, LoadGen's trace.
+        digests: BLAKE3 of the weights; sha256 of inputs, reference and, once it is written, LoadGen's trace.
         inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
             Answers are told by the worker.
         training: how many `parameters` are trained, of the model's or of LoRA's beside them; what the names of the model's own begin with

@@ -187,7 +187,7 @@ Repeat it, at revision {git["revision"]} of the harness{" with local changes" if
 
 Model {cell["model"]} {cell["size"]}, {cell["precision"]}, batch {cell["batch_size"]}, device {cell["device"]}.
 Weights {record["digests"]["weights"]} ({record["digests"]["weights_source"]}),
-the sha256 of the sha256s of each 16 MiB of config.json and of the weights' files;
+the BLAKE3 of config.json and of the weights' files;
 inputs sha256 {record["digests"]["inputs"]} ({record["qsl"]["samples"]} samples,
 {record["qsl"]["dataset"] or "synthetic"}). LoadGen: {record["loadgen"]}.
 Mapped to the official benchmark {record["benchmark"]["official"]} for the checkers' tables only: model and data are not its own.

@@ -29,6 +29,7 @@ from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
+from tests.support.weights_folders import made  # noqa: F401  a fixture
 
 
 @pytest.fixture(scope="module")
@@ -181,27 +182,28 @@ def test_an_environment_that_is_not_in_the_cache_is_refused_with_the_flag(measur
         comply.comply(measured, (), tmp_path, False, Reporter())
 
 
-@pytest.mark.parametrize("change", ["none", "other bytes", "gone"])
-def test_weights_are_compared_with_their_digest(measured, tmp_path, monkeypatch, change):
+@pytest.fixture
+def read_weights(monkeypatch):
     monkeypatch.setitem(registry.SUTS, "mock", dataclasses.replace(registry.SUTS["mock"], reads_weights=True))
-    weights = tmp_path / "weights"
-    weights.mkdir()
-    (weights / "config.json").write_text("{}")
-    (weights / "model.safetensors").write_bytes(b"weights")
-    record = json.loads((measured / "record.json").read_text())
-    digest = comply._weights_digest(weights, record)
-    changed(measured / "record.json", digests={**record["digests"], "weights": digest})
-    job = json.loads((measured / "raw/performance/job.json").read_text())
-    changed(measured / "raw/performance/job.json", workload={**job["workload"], "checkpoint": str(weights)})
-    if change == "none":
-        assert run_comply(measured, "TEST04")["test04-run"].verdict is Verdict.PASS
-        return
-    if change == "gone":
-        shutil.rmtree(weights)
-    else:
-        (weights / "model.safetensors").write_bytes(b"other weights")
-    with pytest.raises(EnvironmentFailure, match="have changed since" if change == "other bytes" else "are gone"):
-        run_comply(measured)
+
+
+def measured_on(tmp_path, weights):
+    return Path(run.run(request(tmp_path / "runs", weights=weights, duration=0.5), Reporter(), 0).directory)
+
+
+@pytest.mark.parametrize("source", ["seeded", "the user's"])
+def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_path, source):  # noqa: F811
+    directory = measured_on(tmp_path, made("bert") if source == "the user's" else None)
+    assert run_comply(directory, "TEST04")["test04-run"].verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(("change", "words"), [(lambda f: f.write_bytes(b"other"), "have changed since"), (Path.unlink, "are gone")])
+def test_other_weights_are_refused(read_weights, made, tmp_path, change, words):  # noqa: F811
+    folder = made("bert")
+    directory = measured_on(tmp_path, folder)
+    change(folder / "model.safetensors")
+    with pytest.raises(EnvironmentFailure, match=words):
+        run_comply(directory)
 
 
 def test_what_is_no_finished_run_is_refused(measured, tmp_path):

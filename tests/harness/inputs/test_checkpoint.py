@@ -15,7 +15,7 @@ from scipy import stats
 
 from harness.errors import EnvironmentFailure
 from harness.inputs import checkpoint, models
-from tests.support.weights_folders import digest_of_small
+from tests.support.weights_folders import digest_of
 
 BERT, GEMMA, MISTRAL = map(models.load, ("bert", "gemma", "mistral"))
 TINY_BFLOAT16 = dataclasses.replace(MISTRAL.sizes["tiny"], precision="bfloat16")
@@ -33,7 +33,7 @@ def test_the_official_reader_finds_every_tensor_of_the_table(tmp_path, model):
     assert {n: t.shape for n, t in tensors.items()} == {t.name: t.shape for t in size.tensors}
     assert {t.dtype for t in tensors.values()} == {np.dtype(np.float32)}
     assert (found.parameters, found.bytes) == (sum(t.size for t in tensors.values()), file_of(found).stat().st_size)
-    assert found.digest == digest_of_small(found.path / "config.json", file_of(found))
+    assert found.digest == digest_of(found.path / "config.json", file_of(found))
 
 
 @pytest.mark.parametrize("size", [MISTRAL.sizes["tiny"], TINY_BFLOAT16], ids=lambda size: size.precision)
@@ -77,18 +77,14 @@ def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
     found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
     with safe_open(file_of(found), framework="np") as f:
         assert {f.get_slice(n).get_dtype() for n in f.keys()} == {"BF16"}  # noqa: SIM118  not a dict
-    assert found.digest == digest_of_small(found.path / "config.json", file_of(found))
+    assert found.digest == digest_of(found.path / "config.json", file_of(found))
 
 
-def test_a_large_file_is_hashed_in_parts_and_an_empty_one_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "_HASHED", 1000)
-    monkeypatch.setattr(checkpoint, "_READ", 500)
-    (tmp_path / "a").write_bytes(bytes(range(250)) * 9)
-    (tmp_path / "b").write_bytes(b"")
-    content = (tmp_path / "a").read_bytes()
-    parts = [content[:1000], content[1000:2000], content[2000:], b""]
-    expected = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-    assert checkpoint.digest_of([tmp_path / "a", tmp_path / "b"]) == expected
+def test_the_digest_is_of_all_bytes_of_all_files_in_their_order(tmp_path):
+    for name, content in (("a", bytes(range(250)) * 90_000), ("b", b""), ("c", b"c")):
+        (tmp_path / name).write_bytes(content)
+    assert checkpoint.digest_of(tmp_path / name for name in "abc") == digest_of(*(tmp_path / name for name in "abc"))
+    assert checkpoint.digest_of(tmp_path / name for name in "cab") != checkpoint.digest_of(tmp_path / name for name in "abc")
 
 
 def test_the_number_of_threads_and_of_values_looked_up_at_a_time_changes_no_value(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, config, digest_of_small, made, shard, tensors  # noqa: F401  a fixture
+from tests.support.weights_folders import DROP, INDEX, MODELS, config, digest_of, made, shard, tensors  # noqa: F401  a fixture
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -47,7 +47,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):  # 
     assert "auto_map" not in found.size.config
     assert "config.json asks for code of its own (auto_map), which is not run" in found.notes
     files = [folder / n for n in ("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")]
-    assert linked.digest == digest_of_small(*files)
+    assert linked.digest == digest_of(*files)
     assert linked.bytes == sum(f.stat().st_size for f in files[1:])
 
 
@@ -259,7 +259,7 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     asked = request(tmp_path / "runs", weights=folder, dataset=text)
     found = run.run(asked, Reporter(), 0)
     assert (found.status, found.cell.size) == ("ok", "user")
-    digest = digest_of_small(folder / "config.json", folder / "model.safetensors")
+    digest = digest_of(folder / "config.json", folder / "model.safetensors")
     assert found.cell.weights == digest[:12]
     record = json.loads((Path(found.directory) / "record.json").read_text())
     assert (record["digests"]["weights_source"], record["digests"]["weights_folder"]) == ("user", str(folder))
