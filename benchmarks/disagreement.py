@@ -30,7 +30,7 @@ from compliance import rules
 from compliance.scoring import accuracy
 from harness import terminal
 from harness.execution import environments, machine
-from harness.inputs import checkpoint, dataset, limits, models
+from harness.inputs import checkpoint, dataset, families, limits, models
 from harness.inputs.models import Model, Size
 from harness.measurement import run
 from harness.request import plan
@@ -58,6 +58,7 @@ def main() -> int:
     parser.add_argument("--precisions", nargs="+", default=["float32", "bfloat16"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
+    parser.add_argument("--new-tokens", type=int, help="of models that generate: the length of each answer; default: the size's own")
     parser.add_argument("--fit", action="store_true", help="measure trainings")
     parser.add_argument("--mode", default="valid", help="of trainings: how many steps")
     flags = parser.parse_args()
@@ -90,7 +91,8 @@ def _answers(flags: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for name, size in [(name, size) for name in flags.models for size in flags.sizes]:
             model = models.load(name, flags.task)
-            cell = MeasuredSize(model, model.sizes[size], flags.device, Path(folder), flags.cache)
+            of_length = _of_length(model, model.sizes[size], flags.new_tokens)
+            cell = MeasuredSize(model, of_length, flags.device, Path(folder), flags.cache)
             cell.answer(REFERENCE, "float32")
             known = {"model": name, "family": cell.model.family, "task": cell.model.task, "device": flags.device}
             for sut, precision in product(flags.suts, flags.precisions):
@@ -99,7 +101,7 @@ def _answers(flags: argparse.Namespace) -> int:
                 start = time.monotonic()
                 try:
                     cell.answer(sut, precision)
-                    row = cell.row(sut, precision)
+                    row = cell.row(sut, precision) | ({"new_tokens": flags.new_tokens} if flags.new_tokens else {})
                 except subprocess.CalledProcessError as e:
                     failed += 1
                     sys.stderr.write(f"{name} {size} {sut} {precision}: {e.stderr[-500:]}\n")
@@ -108,6 +110,11 @@ def _answers(flags: argparse.Namespace) -> int:
                 sys.stdout.write(f"{time.monotonic() - start:4.0f} s  {_line(row)}\n")
                 sys.stdout.flush()
     return int(failed > 0)
+
+
+def _of_length(model: Model, size: Size, new_tokens: int | None) -> Size:
+    with_tokens = families.of(model).with_tokens
+    return with_tokens(model, size, None, new_tokens) if with_tokens and new_tokens else size
 
 
 class MeasuredSize:
@@ -193,7 +200,7 @@ def _keep(row: Mapping[str, Any], kind: str = "measured") -> None:
 
 
 def _cell(row: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(row.get(key, "") for key in ("model", "task", "size", "precision", "device", "sut"))
+    return tuple(str(row.get(key, "")) for key in ("model", "task", "size", "precision", "device", "sut", "new_tokens"))
 
 
 def _earlier() -> dict[str, list[dict[str, Any]]]:

@@ -11,6 +11,8 @@ from compliance.scoring.value import Accuracy, Arrays, spread
 
 TOKEN_BYTES = 4
 """The size of a token in a payload, which is an int32."""
+_LEADING = 64
+"""`compared_fraction` is of so many tokens of an answer, its first: where two honest SUTs part does not depend on how many follow."""
 
 
 def score(
@@ -19,6 +21,7 @@ def score(
     """Its value is `logit_error`: the largest difference of teacher-forced logits, in standard deviations of the reference's.
 
     Each row is compared up to and including the first token that differs. Behind it the two have different pasts and compare no more.
+    `compared_fraction` is the share of the reference's first 64 tokens of each row that were compared.
     """
     if logits is None:
         raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
@@ -33,13 +36,14 @@ def score(
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
     equal, compared, gaps = (np.array([r[k] for r in rows if r is not None]) for k in range(3))
+    leading = np.minimum(counts, _LEADING).sum()
     detail = {
         "samples": len(rows),
         "tokens": sum(map(len, payloads)),
         "reference_tokens": int(counts.sum()),
         "rows_of_wrong_length": wrong_counts,
         "equal_fraction": float(equal.sum() / counts.sum()),
-        "compared_fraction": float(compared.sum() / counts.sum()),
+        "compared_fraction": float(np.minimum(compared, _LEADING).sum() / leading),
         "compared_fraction_limit": tolerance["compared_fraction"],
         "logit_gap": float(gaps.max(initial=0) / deviation),
         "logit_gap_limit": tolerance["logit_gap"],

@@ -39,10 +39,14 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
 
     Each is FACTOR times the largest disagreement measured of this model, size, precision and device. Where that was not measured, it is
     twice as much of size base on a CPU, and more in proportion where there are more layers. No limit is looser than the model's own
-    (`answer.tolerance`), which alone holds where nothing of the model was measured.
+    (`answer.tolerance`), which alone holds where nothing of the model was measured. What was measured of long answers counts where the
+    answers are longer than the size's own.
     """
     loosest = model.tolerance[precision]
     same = _rows(model, precision, size.name, device)
+    own = model.sizes.get(size.name, size)
+    if size.inputs.get("new_tokens", 0) <= own.inputs.get("new_tokens", 0):
+        same = [row for row in same if "new_tokens" not in row]
     like, share = (precision, 1.0) if same else _LIKE.get(precision, (precision, 1.0))
     rows = same or _rows(model, like, _LARGEST_SIZE, _DEVICE)
     if not rows:

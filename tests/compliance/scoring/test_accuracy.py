@@ -108,6 +108,18 @@ def test_too_few_judged_tokens_do_not_pass():
     assert not found.passed
 
 
+def test_of_long_answers_the_first_64_tokens_count_as_compared():
+    repeated = {k: v.repeat(40, axis=1) for k, v in REFERENCE.items() if v.ndim > 1}
+    reference = {**repeated, "n_tokens": np.full(ROWS, 40 * NEW, np.int32)}
+    tokens = reference["tokens"].copy()
+    tokens[:2, 31] = reference["top_ids"][:2, 31, 1]
+    tokens[2, 64] = reference["top_ids"][2, 64, 1]
+    answers = {row: each.tobytes() for row, each in enumerate(tokens)}
+    found = accuracy.score("tokens", answers, reference, {**TOLERANCE, "logit_gap": 100.0}, ("tokens",), reference["logits"])
+    assert found.passed and found.detail["compared_fraction"] == (4 * 64 + 2 * 32) / (6 * 64)
+    assert found.detail["equal_fraction"] < 1
+
+
 @pytest.mark.parametrize("change", [lambda n: n - 1, lambda n: n + 1, lambda n: 0])
 def test_a_row_of_another_count_fails(change):
     answers = generated(REFERENCE["tokens"])
