@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.execution import process
@@ -17,9 +17,10 @@ from harness.locks import held
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import REFERENCE, Job, Limits
+from scenarios.worker.job import REFERENCE, Job, Limits, WorkerOutcome
 from scenarios.worker.reference import TOP
 from sut.contract import Workload
+from sut.devices import DEVICES, HOST
 from sut.registry import FIT, module_of, spec_of
 
 _FORMAT = 4
@@ -83,7 +84,10 @@ def ensure(
     watch: Callable[[Beat], None],
     say: Callable[[str], None],
 ) -> Reference:
-    """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked."""
+    """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked.
+
+    Where float32 does not fit into the memory of an accelerator, the host makes it; not of a training, which may take it hours.
+    """
     if not _module(request).exists():
         return Reference(None, reason=f"no reference: there is no {_module(request).relative_to(ROOT)}")
     final = directory(request, checkpoint.digest, inputs, environment)
@@ -94,10 +98,20 @@ def ensure(
             if reason := shortage(request):
                 return Reference(None, reason=reason)
             scratch = final.with_name(final.name + ".partial")
-            shutil.rmtree(scratch, ignore_errors=True)
-            scratch.mkdir()
             env = {**spec_of(request.spec.reference).process_env, **_PATIENT}
-            outcome = process.run(_job(request, checkpoint, inputs, scratch), environment().python, env, watch)
+
+            def make(on: Request) -> WorkerOutcome:
+                shutil.rmtree(scratch, ignore_errors=True)
+                scratch.mkdir()
+                return process.run(_job(on, checkpoint, inputs, scratch), environment().python, env, watch)
+
+            outcome = make(request)
+            if outcome.status == "oom" and DEVICES[request.device].accelerator and not request.trains:
+                on_host = replace(request, device=HOST)
+                if reason := shortage(on_host):
+                    return Reference(None, reason=f"{reason}; on {request.device}: {outcome.reason}")
+                say(f"the reference does not fit into the memory of {request.device} in float32: the CPU makes it, which may take minutes")
+                outcome = make(on_host)
             if outcome.status != "ok":
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")
             shutil.rmtree(final, ignore_errors=True)

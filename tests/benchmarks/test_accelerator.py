@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import accelerator
+from benchmarks import accelerator, accelerator_page
 from harness.cell import Result, Status
 from harness.execution.environments import ROOT
 from harness.sweep import recipe
@@ -72,7 +72,7 @@ def test_the_share_of_a_large_product_has_a_column():
     metrics = {"samples_per_second": 1.0, "flops_per_second": 5e12, "matrix_share": 0.125}
     of = cell("native-torch-eager")
     entry = accelerator._figures(Result(cell=of, mode="quick", round="v6.1", directory="", status=Status.OK, metrics=metrics), 8e11)
-    assert list(accelerator._columns(entry))[5:7] == ["12.5%", ""]
+    assert list(accelerator_page.columns(entry))[5:7] == ["12.5%", ""]
 
 
 def test_a_cell_that_takes_too_long_is_given_up(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import reference
+from harness.request.request import Request
 from scenarios.worker.job import WorkerOutcome
 from tests.support.cells import request
 
@@ -30,8 +31,8 @@ def made(tmp_path, monkeypatch):
 
     monkeypatch.setattr(reference.process, "run", worker)
 
-    def ensure(weights=checkpoint.NONE, python=None, packages=""):
-        flags = replace(asked, asked=replace(asked.asked, python=python))
+    def ensure(weights=checkpoint.NONE, python=None, packages="", **changes):
+        flags = replace(asked, asked=replace(asked.asked, python=python), **changes)
         environment = Environment("core", tmp_path, packages)
         return reference.ensure(flags, weights, inputs, lambda: environment, lambda beat: None, lambda text: None)
 
@@ -56,6 +57,23 @@ def test_one_that_could_not_be_made_says_why_and_is_tried_again(made):
     assert made().reason == "no reference: oom: too large"
     assert made().path is not None
     assert len(made.calls) == 2
+
+
+def test_the_host_makes_what_does_not_fit_into_an_accelerator(made, monkeypatch):
+    made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
+    first = made(device="cuda")
+    assert first.path.read_bytes() == b"answers" and [job.workload.device for job in made.calls] == ["cuda", "cpu"]
+    assert made(device="cuda") == first and len(made.calls) == 2
+    made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
+    monkeypatch.setattr(reference, "shortage", lambda asked: "no reference: 28 GB" if asked.device == "cpu" else None)
+    assert made(replace(checkpoint.NONE, digest="0" * 64), device="cuda").reason == "no reference: 28 GB; on cuda: CUDA out of memory"
+
+
+def test_the_host_makes_no_training_for_an_accelerator(made, monkeypatch):
+    monkeypatch.setattr(Request, "trains", True)
+    made.outcomes.append(WorkerOutcome("oom", "CUDA out of memory"))
+    assert made(device="cuda").reason == "no reference: oom: CUDA out of memory"
+    assert len(made.calls) == 1
 
 
 def test_other_weights_have_a_reference_of_their_own(made):
