@@ -101,7 +101,7 @@ def _answers(flags: argparse.Namespace) -> int:
                 start = time.monotonic()
                 try:
                     cell.answer(sut, precision)
-                    row = cell.row(sut, precision) | ({"new_tokens": flags.new_tokens} if flags.new_tokens else {})
+                    row = cell.row(sut, precision) | ({} if of_length is model.sizes[size] else {"new_tokens": flags.new_tokens})
                 except subprocess.CalledProcessError as e:
                     failed += 1
                     sys.stderr.write(f"{name} {size} {sut} {precision}: {e.stderr[-500:]}\n")
@@ -113,8 +113,11 @@ def _answers(flags: argparse.Namespace) -> int:
 
 
 def _of_length(model: Model, size: Size, new_tokens: int | None) -> Size:
+    """The size with answers of this length. The same size where its own are not shorter, or where it generates none."""
     with_tokens = families.of(model).with_tokens
-    return with_tokens(model, size, None, new_tokens) if with_tokens and new_tokens else size
+    if with_tokens and new_tokens and new_tokens > size.inputs["new_tokens"]:
+        return with_tokens(model, size, None, new_tokens)
+    return size
 
 
 class MeasuredSize:

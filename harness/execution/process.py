@@ -26,7 +26,7 @@ _START_LIMIT_S = 120  # an interpreter that has made no heartbeat by then never 
 def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[[Beat], None]) -> WorkerOutcome:
     """→ the worker's WorkerOutcome, or one that says how it died. Its logs stay in job.log_dir; no process of its group is left behind."""
     write_json(job.log_dir / "job.json", job)
-    kills_before, largest_before = _kernel_oom_kills(), _largest_child_bytes()
+    kills_before, largest_before = _kernel_oom_kills(), _peak_bytes(resource.RUSAGE_CHILDREN)
     env = {**DEVICES[job.workload.device].environment(os.environ), **process_env, "PYTHONPATH": str(ROOT)}
     with (job.log_dir / "worker.log").open("wb") as log:
         process = subprocess.Popen(
@@ -44,8 +44,9 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
             _end_group(process)
     if outcome := read_outcome(job.log_dir):
         return outcome
-    largest = _largest_child_bytes()
-    held_bytes = largest if largest > largest_before else None
+    largest = _peak_bytes(resource.RUSAGE_CHILDREN)
+    # A child begins with the peak of its parent, which may have mapped large files.
+    held_bytes = largest if largest > max(largest_before, _peak_bytes(resource.RUSAGE_SELF)) else None
     return _post_mortem(job, process.returncode, hang, _kernel_oom_kills() > kills_before, held_bytes)
 
 
@@ -118,9 +119,9 @@ def free_bytes(path: Path) -> int:
     return disk.f_bavail * disk.f_frsize
 
 
-def _largest_child_bytes() -> int:
-    """The most memory that one of this process' ended children held."""
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+def _peak_bytes(whose: int) -> int:
+    """The most memory that this process held, or one of its ended children."""
+    return resource.getrusage(whose).ru_maxrss * 1024
 
 
 def _memory_bytes() -> int:

@@ -48,7 +48,7 @@ class Checkpoint:
     bytes: int
 
 
-NONE = Checkpoint(Path(), hashlib.sha256(b"").hexdigest(), 0, 0)
+NONE = Checkpoint(Path(), blake3().hexdigest(), 0, 0)
 """The checkpoint of a SUT that reads no weights."""
 
 

@@ -149,7 +149,10 @@ def _qsl(attempt: Attempt) -> dict[str, Any]:
 
 def _accuracy(attempt: Attempt) -> dict[str, Any]:
     request, reason = attempt.request, attempt.reference.reason
-    model, place = request.model, (request.model, request.size, request.precision, request.device)
+    model, size = request.model, request.size
+    if answers := attempt.inputs.description.config.get("new_token_buckets"):  # prompts of a file may ask for longer ones than the size
+        size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
+    place = (model, size, request.precision, request.device)
     judged: dict[str, Any] = {
         "score": model.score,
         "keys": list(model.answer_keys),

@@ -86,7 +86,7 @@ def ensure(
 ) -> Reference:
     """Reuse or make. Failing to is not an error of the cell: it stays unjudged and unranked.
 
-    Where float32 does not fit into the memory of an accelerator, the host makes it; not of a training, which may take it hours.
+    Where float32 does not fit into the memory of an accelerator, the host makes it, except for a training, which may take it hours.
     """
     if not _module(request).exists():
         return Reference(None, reason=f"no reference: there is no {_module(request).relative_to(ROOT)}")
@@ -110,7 +110,7 @@ def ensure(
                 on_host = replace(request, device=HOST)
                 if reason := shortage(on_host):
                     return Reference(None, reason=f"{reason}; on {request.device}: {outcome.reason}")
-                say(f"the reference does not fit into the memory of {request.device} in float32: the CPU makes it, which may take minutes")
+                say(f"the reference does not fit on {request.device} in float32 ({outcome.reason}): the CPU makes it, which may take long")
                 outcome = make(on_host)
             if outcome.status != "ok":
                 return Reference(None, reason=f"no reference: {outcome.status}: {outcome.reason}")

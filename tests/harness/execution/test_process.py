@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -43,13 +44,17 @@ def test_memory_that_the_system_refuses_is_oom(tmp_path):
     assert told and int(told[1].replace(",", "")) < 3_000_000 << 10
 
 
-def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("own_peak", "words"), [(1 << 20, "at 5,368,709,120 bytes of this machine's "), (6 << 30, "for want of memory: choose")]
+)
+def test_a_kernel_kill_for_memory_is_oom(tmp_path, monkeypatch, own_peak, words):
+    """A child begins with its parent's peak, so no more than that tells nothing."""
     counts, held = iter([3, 4]), iter([1 << 20, 5 << 30])
     monkeypatch.setattr(process, "_kernel_oom_kills", lambda: next(counts))
-    monkeypatch.setattr(process, "_largest_child_bytes", lambda: next(held))
+    monkeypatch.setattr(process, "_peak_bytes", lambda whose: own_peak if whose == resource.RUSAGE_SELF else next(held))
     outcome = run(mock_job.make(tmp_path, kill_at=40))
     assert outcome.status == "oom"
-    assert "for want of memory, at 5,368,709,120 bytes of this machine's " in outcome.reason
+    assert words in outcome.reason
 
 
 def test_an_interpreter_that_cannot_start_is_told_with_its_exit_code(tmp_path):

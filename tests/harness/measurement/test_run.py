@@ -12,6 +12,7 @@ from harness import cell, cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
+from harness.inputs import limits, models
 from harness.measurement import run
 from harness.request import plan
 from sut import variables
@@ -137,6 +138,19 @@ def test_the_operators_of_an_eager_sut_are_told_for_a_batch(tmp_path, made_envir
     assert sentence(0, operators_called=59_121, batches=9) == "eager: no graph, Python calls 6,569 operators a batch; float32"
     assert sentence(0, operators_called=59_121) == sentence(0, batches=9) == "eager: no graph; float32"
     assert sentence(2, operators_called=7, batches=7) == "2 graphs, none new while measuring; float32"
+
+
+@pytest.mark.parametrize(("asked_for", "new_tokens"), [(500, 500), (10, 45)])
+def test_answers_are_judged_by_the_length_that_a_file_asks_for(tmp_path, made_environment, asked_for, new_tokens):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text(json.dumps({"prompt": "one", "max_new_tokens": 10}) + "\n")
+    with prompts.open("a") as f:
+        f.write(json.dumps({"prompt": "two", "max_new_tokens": asked_for}) + "\n")
+    found = run.run(request(tmp_path, model="llama", dataset=prompts), Reporter(), 0)
+    model = models.load("llama")
+    size = dataclasses.replace(model.sizes["tiny"], inputs={**model.sizes["tiny"].inputs, "new_tokens": new_tokens})
+    recorded = json.loads((Path(found.directory) / "record.json").read_text())["accuracy"]["tolerance"]
+    assert recorded == limits.limits(model, size, "float32", "cpu")
 
 
 def test_every_derived_file_can_be_made_again(tmp_path, made_environment):
