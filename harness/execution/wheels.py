@@ -58,7 +58,8 @@ def check(folder: Path, environment: str) -> None:
         raise EnvironmentFailure(f"the bundle {folder} {reason}")
     if environment not in document["environments"]:
         there = ", ".join(document["environments"])
-        raise EnvironmentFailure(f"the bundle {folder} holds {there} and not {environment}: name its SUT with --sut when you make it")
+        flag = "add --tests" if environment == "dev" else "name its SUT with --sut"
+        raise EnvironmentFailure(f"the bundle {folder} holds {there} and not {environment}: {flag} when you make it")
     own = document["environments"][environment]
     for name in dict.fromkeys(name for names in (own, *document["environments"].values()) for name in names):
         path, file = folder / FOLDER / name, document["files"][f"{FOLDER}/{name}"]

@@ -177,6 +177,11 @@ def test_a_bundle_that_cannot_work_is_refused_in_one_sentence_before_anything_is
     assert not (tmp_path / "environments/thing-cpu").exists()
 
 
+def test_a_bundle_without_the_tests_environment_names_the_flag_that_adds_it(thing):
+    with pytest.raises(EnvironmentFailure, match="and not dev: add --tests when you make it"):
+        wheels.check(thing[0], "dev")
+
+
 def test_what_an_interpreter_lacks_is_put_beside_it_and_not_into_it(tmp_path, monkeypatch):
     vendor = tmp_path / "vendor"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", vendor], check=True)
