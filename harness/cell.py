@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from scenarios.table import SCENARIOS
+
 MODES = ("quick", "valid", "submission")
 SIZES = ("tiny", "base", "full")
 TASKS = ("predict", "generate")
@@ -166,6 +168,17 @@ class Result:
     ranked: bool = False
     unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def compared(self) -> Metric | None:
+        """The figure by which SUTs are compared: in SingleStream the median latency, else LoadGen's figure or that of a training.
+
+        It is LoadGen's figure, too, if an older result does not hold the median. Such results are not compared with others.
+        """
+        key = SCENARIOS[self.cell.scenario].compared if self.cell.scenario in SCENARIOS else ""
+        if self.metric is None or key not in self.metrics:
+            return self.metric
+        return Metric(key.removesuffix("_ms"), self.metrics[key], "ms", higher_is_better=False, estimate="median")
 
     @classmethod
     def from_json(cls, document: Any) -> Result:

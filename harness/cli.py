@@ -1,4 +1,7 @@
-"""The command line: flags in, exit code out. 0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 internal, 130 interrupted."""
+"""The command line: flags in, exit code out.
+
+0 good, 1 a cell or an audit failed, 2 usage, 3 environment, 4 nothing proven, 70 a fault of ours, 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def main(arguments: list[str]) -> int:
         advice = "free some space, or choose another --out or --cache" if full else "see --out and --cache"
         _error(f"{'the disk is full' if full else e.strerror} ({e.filename or 'while writing'}): {advice}")
         return 3
-    except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 4
+    except Exception:  # noqa: BLE001  the last resort: whole traceback, exit code 70
         return _fault()
 
 
@@ -102,7 +105,7 @@ def _prepare_process() -> None:
 def _fault() -> int:
     traceback.print_exc()
     _error("this is a fault of the harness: please report the traceback above with the command")
-    return 4
+    return os.EX_SOFTWARE
 
 
 def _terminate(number: int, frame: object) -> NoReturn:

@@ -228,10 +228,21 @@ def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool
         )
 
 
-def report(answer: str, sentences: Iterable[str], suts: list[str], cells: Iterable[tuple[str, list[str]]], advice: Iterable[str]) -> None:
-    """The answer in words, then one table: a row for each work, a column for each SUT. Where it is too wide, each SUT has a line."""
+def report(
+    preface: str,
+    answer: str,
+    sentences: Iterable[str],
+    suts: list[str],
+    cells: Iterable[tuple[str, list[str]]],
+    advice: Iterable[str],
+) -> None:
+    """The answer in words, then one table: a row for each work, a column for each SUT. If it is too wide, each SUT has a line.
+
+    `preface`: what holds for all cells.
+    """
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(answer, style="bold"))
+    console.print(Text(preface, style="dim"))
     for sentence in sentences:
         console.print(Text(f"- {sentence}"))
     rows, width = list(cells), console.width if sys.stdout.isatty() else _PAGE

@@ -51,6 +51,8 @@ class Scenario:
     Attributes:
         name: LoadGen's own, or `Fit`.
         loadgen: whether LoadGen drives it. Only such a scenario has `module` and the attributes after `figure`.
+        compared: the key of a result's `metrics` by which SUTs are compared, if it is not the figure. LoadGen's early-stopping estimate of
+            a percentile depends on the number of queries, which a slow SUT has fewer of (`docs/comparing.md`).
         module: the scenario's file. It has `user_conf(job, calibration, in_flight)`, `least(job)`, `drive(issue, indices)` and
             `callbacks(sut, qsl, respond, job, started)`.
         measures: one word for the flag's help.
@@ -64,6 +66,7 @@ class Scenario:
     name: str
     measures: str
     figure: Figure
+    compared: str = ""
     loadgen: bool = True
     module: str = ""
     counts: Callable[[Mapping[str, float], int, float], Counts] = lambda conf, one_pass, sample_ns: Counts(0, 0)
@@ -117,6 +120,7 @@ SCENARIOS: dict[str, Scenario] = {
             estimates={"early_stopping_latency_ss": "early stopping", "result_90.00_percentile_latency_ns": "percentile"},
             divisor=1e6,
         ),
+        compared="latency_p50_ms",
         counts=one_after_the_other,
         trace_bytes_a_sample=1024,
         one_query=False,

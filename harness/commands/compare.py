@@ -6,7 +6,6 @@ import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from harness import terminal
 from harness.commands.folders import groups_below
@@ -15,9 +14,12 @@ from harness.comparison.compare import PUBLISHED, Comparison
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common
 
+_UNPROVEN = 4
+"""Exit code: no cell is shown to be slower, and of one or more nothing is proven."""
+
 
 def main(arguments: list[str]) -> int:
-    """Run the command. → the exit code: 1 where --fail-if-slower finds a cell that is slower beyond doubt."""
+    """Run the command. → the exit code. With --fail-if-slower: 1 if a cell is slower beyond doubt, 4 if of some cell nothing is proven."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = Parser(
         prog="./run.sh compare",
@@ -31,19 +33,31 @@ def main(arguments: list[str]) -> int:
         metavar="SHARE",
         help="exit 1 if a cell of B is slower than that of A by more than this, such as 5%%, with the whole interval",
     )
+    parser.add_argument(
+        "--allow-unproven",
+        action="store_true",
+        help=f"with --fail-if-slower: exit 0, not {_UNPROVEN}, if no cell is slower and of some cells nothing is proven",
+    )
     add_common(parser)
     flags = parser.parse_args(arguments)
     limit = None if flags.fail_if_slower is None else _share(flags.fail_if_slower)
     comparisons = _comparisons(flags.a, flags.b, limit)
-    slower = [c for c in comparisons if limit is not None and c.ratio and c.reliable and c.ratio.slower_than(limit)]
+    if flags.allow_unproven and limit is None:
+        raise UsageError("--allow-unproven: it is for --fail-if-slower; give both, or neither")
+    slower = [c for c in comparisons if limit is not None and c.ratio and not c.unproven and c.ratio.slower_than(limit)]
     a, b = (PUBLISHED, str(flags.a)) if str(flags.b) == PUBLISHED else (str(flags.a), str(flags.b))
     if flags.json:
-        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": [_plain(c) for c in comparisons]})
+        terminal.document({"schema": "compare-1", "a": a, "b": b, "comparisons": [asdict(c) for c in comparisons]})
     else:
         terminal.comparisons(comparisons, (a, b), flags.quiet)
-    if limit is not None:
-        _tell(slower, comparisons, flags)
-    return 1 if slower else 0
+    if limit is None:
+        return 0
+    unproven = [c for c in comparisons if c.unproven]
+    for c in slower:
+        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")
+    for c in unproven:
+        sys.stderr.write(f"nothing proven: {c.name}: {c.unproven}\n")
+    return 1 if slower else _UNPROVEN if unproven and not flags.allow_unproven else 0
 
 
 def _comparisons(a: Path, b: Path, limit: float | None) -> list[Comparison]:
@@ -75,23 +89,3 @@ def _share(text: str) -> float:
     if not 0 <= value < 1:
         raise UsageError(f"--fail-if-slower {text}: a share such as 5% or 0.05, at least 0 and less than 100%")
     return value
-
-
-def _tell(slower: list[Comparison], comparisons: list[Comparison], flags: Any) -> None:
-    """Write what --fail-if-slower found to standard error: each slower cell, and the number of cells that prove nothing.
-
-    A cell proves nothing if it lacks a ratio with an interval, or if its repeats are not reliable.
-    """
-    unproven = [c for c in comparisons if c.ratio is None or c.ratio.low is None or not c.reliable]
-    for c in slower:
-        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")
-    if unproven:
-        why = "no figure, only on one side, other work, too few repeats, or disturbed or wrong ones"
-        sys.stderr.write(f"--fail-if-slower says nothing of {len(unproven)} of {len(comparisons)} cells: {why}\n")
-
-
-def _plain(comparison: Comparison) -> dict[str, Any]:
-    values = asdict(comparison)
-    if comparison.ratio:
-        values["ratio"]["different"] = comparison.ratio.different
-    return values

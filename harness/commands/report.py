@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
         terminal.document(exports.document(report))
     else:
         terminal.report(
+            report.preface,
             report.headline,
             report.sentences,
             report.suts,
@@ -73,7 +74,7 @@ def _write_figures(folder: Path, report: content.Content) -> None:
         raise UsageError(f"--figures {folder}: it cannot be made ({e.strerror}); name a folder") from None
     for contest in report.contests:
         if svg := figures.bars(contest, "bars"):
-            name = re.sub(r"[^\w.-]+", "-", contest.name)
+            name = re.sub(r"[^\w.-]+", "-", contest.full_name)
             write("--figures", folder / f"{name}.svg", _encoded(figures.as_file(svg)))
 
 

@@ -15,7 +15,7 @@ from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
     from harness.cell import Result
-    from harness.comparison.statistics import Estimate, Ratio
+    from harness.comparison.statistics import Ratio
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
@@ -32,6 +32,8 @@ _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")  # the end of a refusal (`
 def main(arguments: list[str]) -> int:
     """Run the command. → the exit code."""
     flags = _parser().parse_args(arguments)
+    from dataclasses import replace
+
     from harness import terminal
     from harness.execution import rundir
     from harness.request import estimate, plan
@@ -45,7 +47,9 @@ def main(arguments: list[str]) -> int:
     shortages = {number: why for number, r in requests.items() if (why := plan.memory_shortage(r, r.precision))}
     costs = {number: estimate.of(request) for number, request in requests.items() if number not in shortages}
     folder = journal.folder(out, chosen.name, series, flags.again)
-    sweep = loop.Sweep(folder=folder, series=series, repeats=repeats, costs=costs)
+    repeats = replace(repeats, seed=journal.seed(folder))
+    most_again = max(loop.AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
+    sweep = loop.Sweep(folder=folder, series=series, repeats=repeats, costs=costs, most_again=most_again)
     summary = _summary(sweep, chosen, shortages)
     if flags.dry_run:
         terminal.document(summary) if flags.json else _show_plan(summary)
@@ -142,10 +146,13 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "cells": [s.label for s in measurable if not s.twin],
         "twin": next((s.label for s in measurable if s.twin), None),
         "repeats": sweep.repeats.least,
+        "seed": sweep.repeats.seed,
+        "most_again": sweep.most_again,
         "until": sweep.repeats.until,
         "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
         "finished": len(results),
+        "left": len(left),
         "seconds": round(cost.all_seconds),
         "basis": cost.basis,
         "disk_bytes": cost.disk_bytes + sum(size for _, size in cost.once.values()),
@@ -164,10 +171,15 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     from harness import terminal
     from scenarios.worker.preflight import available_memory_bytes
 
-    twin = f" and {summary['twin']}, whose ratio to the first cell is this machine's own noise" if summary["twin"] else ""
+    twin = f" and {summary['twin']}, which shows this machine's own noise" if summary["twin"] else ""
     yield f"{len(summary['cells'])} cells{twin}; {summary['measurements']} measurements, {summary['finished']} of them there already"
     seconds = summary["seconds"]
     yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
+    if summary["left"]:
+        yield (
+            f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is measured again at once, "
+            f"twice at most, and in all at most {summary['most_again']} times"
+        )
     if summary["until"]:
         yield (
             f"at least so long: repeats are added, up to {summary['most_repeats']} of each cell, until its ratio to the first one is known "
@@ -209,11 +221,11 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
     if as_json:
         refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
         cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        terminal.document({"answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
+        terminal.document({"preface": report.preface, "answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
     else:
         columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
         terminal.table(f"Sweep {sweep.folder.name}", columns, _rows(sweep.series, results))
-        terminal.report(report.headline, report.sentences, [], (), report.advice)
+        terminal.report(report.preface, report.headline, report.sentences, [], (), report.advice)
         until = sweep.repeats.until
         if until and not schedule.steps(sweep.series, results, sweep.repeats) and (wide := schedule.wide(sweep.series, results, until)):
             most = statistics.plural(sweep.repeats.most, "repeat")
@@ -229,28 +241,32 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
 
 def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
     """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
+    from statistics import median
+
     from harness.cell import short
-    from harness.comparison import statistics
     from harness.sweep import schedule
 
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [result.metric for result in own if result.status == "ok" and result.metric]
-        summary = statistics.summarise([metric.value for metric in good]) if good else None
+        good = [metric for result in own if result.status == "ok" and (metric := result.compared)]
+        values = [metric.value for metric in good]
         ratio = schedule.ratio_to_first(one, series, results)
         faulty = next((result for result in own if result.status != "ok"), None)
         yield [
             one.label,
             str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
             f"{len(good)}",
-            f"{short(summary.median)} {good[0].unit}{_spread(summary)}" if summary else "",
+            f"{short(median(values))} {good[0].unit}{_range(values)}" if good else "",
             _compared(ratio) if ratio else "",
             faulty.reason if faulty else "" if own else one.obstacle,
         ]
 
 
-def _spread(figures: Estimate) -> str:
-    return "" if figures.spread is None else f" ± {figures.spread:.1%}"
+def _range(figures: Sequence[float]) -> str:
+    """The least and the most of several runs."""
+    from harness.cell import short
+
+    return f", {short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else ""
 
 
 def _compared(ratio: Ratio) -> str:
@@ -258,4 +274,6 @@ def _compared(ratio: Ratio) -> str:
 
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3g}, too few repeats"
+    if ratio.unsure:
+        return f"inconclusive ({interval(ratio.low, ratio.high)})"
     return f"{ratio.value:.3g} ({interval(ratio.low, ratio.high)}){'' if ratio.different else ', no difference shown'}"

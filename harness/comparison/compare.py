@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,6 +19,8 @@ PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 NOT_IN_TURNS = "the repeats were not measured in turns, so a drift of the machine between the two counts as a difference"
+SHARED = ("precision", "device", "variables")
+"""The fields of `Cell` that a page says once at its top if all its cells have them in common."""
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 
 
@@ -33,7 +35,7 @@ class Comparison:
         verdict: one sentence.
         flags: what else differs, a sentence each: the ratio is of these too.
         comparable: whether the ratio says which of the two is faster.
-        reliable: whether the repeats of both were undisturbed, and none of them wrong: a build may fail for the ratio.
+        unproven: why the ratio proves nothing, so that no build may pass or fail for it; empty if it may.
     """
 
     name: str
@@ -45,7 +47,12 @@ class Comparison:
     verdict: str
     flags: tuple[str, ...] = ()
     comparable: bool = True
-    reliable: bool = True
+    unproven: str = ""
+
+    def __post_init__(self) -> None:
+        """What is not comparable proves nothing, for the reason that its verdict gives."""
+        if not self.comparable:
+            object.__setattr__(self, "unproven", self.verdict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,22 +137,33 @@ def published() -> list[Published]:
     ]
 
 
-def describe(group: Group, without: str = "") -> str:
-    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, 128 tokens`.
+def describe(group: Group, without: Collection[str] = ()) -> str:
+    """The work of a cell in words: `bert base predict, Offline, float32, batch 32, cpu, 128 tokens`.
 
-    `without`: the field of `Cell` that is left out, of those which are numbers.
+    `without`: fields of `Cell` that are left out, of SHARED and of those which are numbers.
     """
     c = group.cell
-    batch = [f"batch {c.batch_size}"] if without != "batch_size" else []
-    extra = [f"{c.seq_len} tokens"] if c.seq_len and without != "seq_len" else []
-    prompt, new = ("…" if without == name else getattr(c, name) for name in ("prompt_tokens", "new_tokens"))
+    batch = [f"batch {c.batch_size}"] if "batch_size" not in without else []
+    extra = [f"{c.seq_len} tokens"] if c.seq_len and "seq_len" not in without else []
+    prompt, new = ("…" if name in without else getattr(c, name) for name in ("prompt_tokens", "new_tokens"))
     extra += [f"{prompt} + {new} tokens"] if c.prompt_tokens else []
     extra += [f"{c.steps} steps"] if c.steps and c.task != FIT else []
     extra += [f"LoRA {c.lora}"] if c.lora else []
     extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
-    extra += [f"{name}={value}" for name, value in sorted(c.variables.items())]
     what = c.scenario if c.task == FIT else f"{c.task}, {c.scenario}"
-    return ", ".join([f"{c.model} {c.size} {what}", c.precision, *batch, c.device, *extra])
+    precision, device, variables = ([] if name in without else _words(c, name) for name in SHARED)
+    return ", ".join([f"{c.model} {c.size} {what}", *precision, *batch, *device, *extra, *variables])
+
+
+def shared(groups: Sequence[Group]) -> dict[str, list[str]]:
+    """The fields of SHARED that all groups have in common → their values in words."""
+    cells = [group.cell for group in groups]
+    return {name: _words(cells[0], name) for name in SHARED if cells and all(getattr(c, name) == getattr(cells[0], name) for c in cells)}
+
+
+def _words(cell: Cell, name: str) -> list[str]:
+    value = getattr(cell, name)
+    return [f"{variable}={text}" for variable, text in sorted(value.items())] if isinstance(value, Mapping) else [str(value)]
 
 
 def figure(group: Group) -> str:
@@ -206,7 +224,8 @@ def beside_earlier(result: Result) -> str | None:
     """
     last = read(result)
     beside = [read(other) for other in find(Path(result.directory).parent)[0]] if result.directory and last.metric else []
-    earlier = sorted((r for r in beside if r.metric and r.result.mode == result.mode and r.order < last.order), key=lambda r: r.order)
+    alike_ones = [r for r in beside if r.metric and tables.alike(Group(runs=(r,)), Group(runs=(last,)))]
+    earlier = sorted((r for r in alike_ones if r.result.mode == result.mode and r.order < last.order), key=lambda r: r.order)
     if not earlier:
         return None
     before, new = Group(runs=(earlier[-1],)), Group(runs=(last,))
@@ -254,17 +273,29 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
             reason = group.last.result.reason
             verdict = f"no figure in {name}: {group.last.result.status}{': ' + reason if reason else ''}"
             return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
+    if a.metric and b.metric and not tables.alike(a, b):
+        verdict = f"refused: other statistics ({a.metric.name} by {a.metric.estimate} / {b.metric.name} by {b.metric.estimate})"
+        return Comparison(**base, verdict=verdict, flags=tuple(flags), comparable=False)
     ratio = tables.ratio(b, a)
-    if a.metric and b.metric and a.metric.estimate != b.metric.estimate:
-        flags.append(f"other estimate of the figure: {a.metric.estimate} / {b.metric.estimate}")
     if ratio.method == "Welch t":
         flags.append(NOT_IN_TURNS)
     unranked = {
         reason: [name for name, g in zip(names, (a, b), strict=True) if reason in g.unranked] for reason in (*a.unranked, *b.unranked)
     }
     flags += [f"not ranked ({' and '.join(sides)}): {reason}" for reason, sides in unranked.items()]
-    reliable = not any(group.disturbed or group.failure in group.unranked for group in (a, b))
-    return Comparison(**base, ratio=ratio, verdict=ratio.verdict(labels[1], labels[0]), flags=tuple(flags), reliable=reliable)
+    verdict, unproven = ratio.verdict(labels[1], labels[0]), _unproven(a, b, ratio)
+    if ratio.unsure:
+        verdict = f"inconclusive, because {unproven}; measure both again with more --repeats and nothing else running"
+    return Comparison(**base, ratio=ratio, verdict=verdict, flags=tuple(flags), unproven=unproven)
+
+
+def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
+    if ratio.unsure:
+        return f"the ratio is uncertain by more than a factor of two ({statistics.interval(ratio.low, ratio.high)})"
+    wrong = (group.failure for group in (a, b) if group.failure in group.unranked)
+    return next((why for why in (a.disturbed, b.disturbed, *wrong) if why), "")
 
 
 def _alone(y: Group, others: Sequence[Group], names: tuple[str, str]) -> Comparison:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -42,12 +43,25 @@ class Run:
 
     @cached_property
     def machine(self) -> str:
-        """Processor, threads, memory and accelerators in words; empty where it was not recorded."""
+        """The machine in words; empty if it was not recorded.
+
+        A hypervisor hides a processor's name, and one of twice the speed then has the same. So the words hold family, model, stepping and
+        caches, and a digest of the processor's flags. Runs whose words differ are of two machines.
+        """
         m = self.record.get("machine")
         if not m:
             return ""
-        accelerators = "".join(f", {a['name']}" for a in m.get("accelerators", ()))
-        return f"{m['cpu']}, {m['usable_threads']} threads, {m['memory_bytes'] / (1 << 30):.0f} GiB{accelerators}"
+        kind = [f"{name} {m[f'cpu_{name}']}" for name in ("family", "model", "stepping") if m.get(f"cpu_{name}")]
+        flags = m.get("cpu_flags")
+        parts = [
+            " ".join([m["cpu"], *kind]),
+            f"{m['usable_threads']} threads",
+            f"{m['memory_bytes'] / (1 << 30):.0f} GiB",
+            *([f"caches {m['caches']}"] if m.get("caches") else []),
+            *([f"flags {hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:6]}"] if flags else []),
+            *(a["name"] for a in m.get("accelerators", ())),
+        ]
+        return ", ".join(parts)
 
     @property
     def source(self) -> str:
@@ -90,8 +104,8 @@ class Run:
 
     @property
     def metric(self) -> Metric | None:
-        """The figure, of a run that is ok."""
-        return self.result.metric if self.result.status == Status.OK else None
+        """The figure by which it is compared, of a run that is ok."""
+        return self.result.compared if self.result.status == Status.OK else None
 
     @cached_property
     def disturbances(self) -> tuple[str, str]:

@@ -17,7 +17,15 @@ import numpy as np
 from scipy import special
 
 COVERAGE = 0.95
-"""The share of experiments in which an interval holds the true value. Every interval here has it."""
+"""The share of experiments in which the interval of a ratio holds the true one.
+
+The interval of a single cell holds its true speed less often, because it knows nothing of drift.
+"""
+_NO_FALSE_DIFFERENCE = 0.96
+"""The least share of comparisons of equal SUTs in which none is called slower than another.
+
+It is 96 % for normal noise, so that it is 95 % for noise with outliers.
+"""
 FEWEST = 3
 """Repeats of a cell from which a comparison is made. Two differ by chance as much as they like."""
 # The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as much as 1.5 of the median one, and a
@@ -29,6 +37,7 @@ _BATCHES, _FEWEST_A_BATCH = 20, 10
 _OUTLYING_Z, _OUTLYING_SHARE = 5.0, 0.08
 _DRIFT_SHARE, _DRIFT_P = 0.03, 0.05
 _MOST_DECIMALS = 4
+_ROUNDING = 1e-12  # equal figures differ by as much after logarithms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,17 +68,17 @@ class Ratio:
 
     Attributes:
         value: 1.47 says that A is 1.47 times as fast as B.
-        low, high: its 95 % interval; None where there are too few repeats.
-        p_value: the chance of a difference at least as large between two equal cells; None where there are too few repeats.
-        method: how the interval was made: `paired t`, `sign flips`, `Welch t`, or `none`.
+        low, high: its 95 % interval; None if there are too few repeats.
+        different: whether a difference is shown. Of a ratio that a reader chooses from many, more is needed than an interval without 1.
+        method: how the interval was made: `pooled`, `paired t`, `sign flips`, `Welch t`, or `none`.
         repeats: of A and of B.
     """
 
     value: float
-    low: float | None
-    high: float | None
-    p_value: float | None
-    method: str
+    low: float | None = None
+    high: float | None = None
+    different: bool = False
+    method: str = "none"
     repeats: tuple[int, int]
 
     @property
@@ -78,9 +87,9 @@ class Ratio:
         return _spread(self.low, self.high)
 
     @property
-    def different(self) -> bool:
-        """Whether the interval leaves 1 out."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+    def unsure(self) -> bool:
+        """Whether the interval is wider than a factor of two."""
+        return self.low is not None and self.high is not None and self.high > 2 * self.low
 
     def verdict(self, a: str = "A", b: str = "B") -> str:
         """One sentence: `A is 1.47 × B (1.43–1.52)`, or why no difference can be stated."""
@@ -88,7 +97,8 @@ class Ratio:
             n = min(self.repeats)
             return f"too few repeats: {plural(n, 'run')} of one, and {FEWEST} of each are needed; so far {a} is {self.value:.3g} × {b}"
         if not self.different:
-            return f"no difference shown: the interval is {interval(self.low, self.high)}"
+            chosen = "" if self.low <= 1 <= self.high else ", and of so many pairs some are off by as much"
+            return f"no difference shown: the interval is {interval(self.low, self.high)}{chosen}"
         return f"{a} is {_digits(self.value, self.low, self.high)} × {b} ({interval(self.low, self.high)})"
 
     def slower_than(self, share: float) -> bool:
@@ -109,38 +119,94 @@ def summarise(figures: Sequence[float]) -> Estimate:
     return Estimate(repeats=len(logs), median=float(np.median(figures)), mean=math.exp(mean), low=low, high=high)
 
 
-def compare(a: Sequence[float], b: Sequence[float], *, higher_is_better: bool = True, paired: bool) -> Ratio:
+def compare(
+    a: Sequence[float],
+    b: Sequence[float],
+    *,
+    higher_is_better: bool = True,
+    paired: bool,
+    compared: int = 2,
+) -> Ratio:
     """The speed of A over that of B, with a 95 % interval.
 
-    Paired, each repeat of A is compared with the repeat of B that was measured beside it, so what slows both cancels out. Up to five pairs
-    have Student's t interval of the mean difference of logarithms. From six pairs on the interval holds every ratio that a permutation test
-    of the pairs does not reject (Lehmann & Romano 2005, "Testing statistical hypotheses", section 15.2): it asks no normal noise, and a
-    difference far from the others counts no more than one and a half of the median one, so that a disturbed run widens it little.
-    Unpaired, it is Welch's t interval (Welch 1947). `benchmarks/ab_simulation.py` prints how often these hold the truth.
+    Paired, each repeat of A is compared with the repeat of B that was measured with it, so what
+    slows both cancels out. Up to five pairs have Student's t interval of the mean difference of
+    logarithms. From six pairs on the interval holds every ratio that a permutation test of the
+    pairs does not reject (Lehmann & Romano 2005, "Testing statistical hypotheses", section 15.2):
+    it does not assume normal noise, and a difference far from the others counts no more than one
+    and a half of the median one. Unpaired, it is Welch's t interval (Welch 1947).
+    `benchmarks/ab_simulation.py` prints how often these hold the truth.
 
     Args:
         a, b: the figures of the repeats, above 0.
         higher_is_better: False for latencies; the ratio is of speed all the same.
-        paired: a[i] and b[i] were measured one after the other (interleaved). Raises ValueError where their counts differ.
+        paired: a[i] and b[i] were measured one after the other (interleaved).
+        compared: how many series a reader chooses this pair from (see `judged`).
+
+    Raises ValueError if paired repeats differ in their counts.
     """
     sign = 1 if higher_is_better else -1
     x, y = sign * _logs(a), sign * _logs(b)
     counts = (len(x), len(y))
     if paired and len(x) != len(y):
         raise ValueError(f"paired repeats come in equal counts, and there are {len(x)} and {len(y)}")
+    middle = float(x.mean() - y.mean())
     if min(counts) < FEWEST:
-        return Ratio(value=math.exp(x.mean() - y.mean()), low=None, high=None, p_value=None, method="none", repeats=counts)
-    if paired:
-        difference = x - y
-        many = len(x) >= _FEWEST_FLIPPED
-        middle, low, high = _flip_interval(difference) if many else _around(float(difference.mean()), _t_half(difference))
-        method, p_value = "sign flips" if many else "paired t", _flip_p(difference, 0.0)
-    else:
-        from scipy import stats  # it takes two seconds to import, which most commands do without
+        return Ratio(value=math.exp(middle), repeats=counts)
+    if not paired:
+        error, freedom = _welch(x, y)
+        return judged(middle, error, freedom, compared, "Welch t", counts)
+    difference = x - y
+    if compared == 2 and len(x) >= _FEWEST_FLIPPED:
+        ends = [math.exp(end) for end in _flip_interval(difference)]
+        outside = not ends[1] <= 1 <= ends[2]
+        return Ratio(value=ends[0], low=ends[1], high=ends[2], different=outside, method="sign flips", repeats=counts)
+    error = float(difference.std(ddof=1)) / math.sqrt(len(x))
+    return judged(middle, error, len(x) - 1, compared, "paired t", counts)
 
-        middle, low, high = _around(x.mean() - y.mean(), _welch_half(x, y))
-        method, p_value = "Welch t", float(stats.mannwhitneyu(x, y).pvalue)
-    return Ratio(value=math.exp(middle), low=math.exp(low), high=math.exp(high), p_value=p_value, method=method, repeats=counts)
+
+def judged(
+    difference: float,
+    error: float,
+    freedom: float,
+    compared: int,
+    method: str,
+    repeats: tuple[int, int],
+) -> Ratio:
+    """The ratio of a difference of logarithms with this standard error.
+
+    Its interval is Student's. Whether a difference is shown is Tukey's test of all pairs (Tukey
+    1953, "The problem of multiple comparisons"): if all SUTs are equal, none of them is called
+    slower than another in 95 of 100 comparisons, whichever pair a reader looks at.
+
+    Args:
+        freedom: degrees of freedom of `error`.
+        compared: how many SUTs the pair was chosen from; 2 if it was named before it was measured.
+    """
+    half = _student(freedom) * error
+    low, high = difference - half, difference + half
+    return Ratio(
+        value=math.exp(difference),
+        low=math.exp(low),
+        high=math.exp(high),
+        different=abs(difference) > max(half, _tukey(compared, max(1, int(freedom))) * error) + _ROUNDING,
+        method=method,
+        repeats=repeats,
+    )
+
+
+def _student(freedom: float) -> float:
+    return float(special.stdtrit(freedom, (1 + COVERAGE) / 2))
+
+
+@cache
+def _tukey(compared: int, freedom: int) -> float:
+    """The standard errors of a difference that the largest of all pairs seldom exceeds."""
+    if compared <= 2:
+        return _student(freedom)
+    from scipy import stats  # it takes two seconds to import, which most commands do without
+
+    return float(stats.studentized_range.ppf(_NO_FALSE_DIFFERENCE, compared, freedom)) / math.sqrt(2)
 
 
 def within_run(series: np.ndarray) -> Estimate | None:
@@ -226,19 +292,16 @@ def _logs(figures: Sequence[float]) -> np.ndarray:
 def _t_half(values: np.ndarray) -> float:
     """Half the width of the t interval of a mean."""
     n = len(values)
-    return float(special.stdtrit(n - 1, (1 + COVERAGE) / 2) * values.std(ddof=1) / math.sqrt(n))
+    return _student(n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
 
 
-def _welch_half(x: np.ndarray, y: np.ndarray) -> float:
+def _welch(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """(standard error of the difference of means, its degrees of freedom)."""
     parts = [v.var(ddof=1) / len(v) for v in (x, y)]
     if not sum(parts):
-        return 0.0
+        return 0.0, 1.0
     freedom = sum(parts) ** 2 / sum(part**2 / (len(v) - 1) for part, v in zip(parts, (x, y), strict=True))
-    return float(special.stdtrit(freedom, (1 + COVERAGE) / 2) * math.sqrt(sum(parts)))
-
-
-def _around(middle: float, half: float) -> tuple[float, float, float]:
-    return middle, middle - half, middle + half
+    return math.sqrt(sum(parts)), float(freedom)
 
 
 def _flip_interval(difference: np.ndarray) -> tuple[float, float, float]:

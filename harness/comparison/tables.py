@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from harness import disturbance
 from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
+from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
 from sut.registry import SUTS
 
@@ -45,9 +46,9 @@ COLUMNS = {
     "higher_is_better": "True of samples/s, False of ms and ms/step",
     "repeats": "how many runs have status ok",
     "failed": "how many runs have another status, without those that a sweep repeated with success",
-    "figure": "the scenario's number: the median of the repeats, in `unit`; of an invalid cell its last one",
+    "figure": "what SUTs are compared by: samples/s, the median latency or ms/step; the median of the repeats, or an invalid last one",
     "mean": "the geometric mean of the repeats, in `unit`",
-    "low": "the lower end of the mean's 95 % interval, in `unit`; None below three repeats",
+    "low": "the lower end of the mean's 95 % interval, which shows the spread of this cell's runs, in `unit`; None below three repeats",
     "high": "the upper end, in `unit`",
     "figures": "each repeat's, in the order they were measured, in `unit`",
     "samples_per_second": "samples/s, median of the repeats",
@@ -58,6 +59,7 @@ COLUMNS = {
     "matrix_share": "flops_per_second over that of a large matrix product of the same framework, as a fraction, median of the repeats",
     "operators_per_batch": "operators that Python calls for a batch of an eager SUT, median of the repeats; None of others",
     "latency_p50_ms": "milliseconds, median of the repeats; None in Offline",
+    "latency_p90_ms": "milliseconds, the plain 90th percentile of the queries, median of the repeats; None in Offline",
     "latency_p99_ms": "milliseconds, median of the repeats; None in Offline",
     "first_step_seconds": "seconds of a training's first step, which builds and compiles, median of the repeats",
     "step_median_ms": "milliseconds, of the steps of a training; None where a framework runs ahead of its device",
@@ -101,7 +103,7 @@ _SAME_WORK = (
 )
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
-    *("flops_per_second", "matrix_share", "operators_per_batch", "latency_p50_ms", "latency_p99_ms"),
+    *("flops_per_second", "matrix_share", "operators_per_batch", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"),
     *("first_step_seconds", "step_median_ms", "step_p90_ms", "drift_fraction", "trained_parameters"),
 )
 
@@ -133,8 +135,9 @@ class Group:
 
     @cached_property
     def good(self) -> tuple[Run, ...]:
-        """The runs that are ok."""
-        return tuple(run for run in self.runs if run.metric)
+        """The runs that are ok. Of a repeat that a sweep measured again, because it was disturbed, the last one."""
+        last = {run.turn: run for run in self.runs if run.metric and run.turn}
+        return tuple(run for run in self.runs if run.metric and (run.turn is None or last[run.turn] is run))
 
     @cached_property
     def failed(self) -> tuple[Run, ...]:
@@ -152,7 +155,7 @@ class Group:
 
     @cached_property
     def figures(self) -> list[float]:
-        """LoadGen's number of each run that is ok."""
+        """The figure of each run that is ok, by which it is compared."""
         return [run.metric.value for run in self.good if run.metric]
 
     @cached_property
@@ -163,7 +166,7 @@ class Group:
     @property
     def metric(self) -> Metric | None:
         """Unit and direction of the figure, with the last run's value, which may be an invalid one."""
-        return self.last.result.metric
+        return self.last.result.compared
 
     @property
     def sut(self) -> str:
@@ -298,23 +301,71 @@ def row(group: Group) -> dict[str, Any]:
     }
 
 
-def ratio(a: Group, b: Group) -> statistics.Ratio:
+def ratio(a: Group, b: Group, compared: int = 2) -> statistics.Ratio:
     """The speed of A over that of B. Repeats that were measured in turns (A B A B) are compared pair by pair.
 
-    Those of a sweep are pairs where they are the same repeat of the same sweep, and then what has no partner is left out.
-    Raises ValueError where one of them has no figure, or where their figures are of different kinds.
+    Those of a sweep are pairs if they are the same repeat of the same sweep. Repeats without a partner are then left out.
+
+    Args:
+        compared: how many SUTs the two were chosen from (`statistics.judged`).
+
+    Raises ValueError if one of them has no figure, or if their figures are of different kinds.
     """
-    one, other = a.metric, b.metric
-    if not a.good or not b.good or one is None or other is None or one.name != other.name:
+    metric = b.metric
+    if not a.good or not b.good or metric is None or not alike(a, b):
         raise ValueError("both cells must have figures of one kind")
-    if pairs := swept_together(a, b):
-        x, y = ([metric.value for run in side if (metric := run.metric)] for side in zip(*pairs, strict=True))
-        return statistics.compare(x, y, higher_is_better=one.higher_is_better, paired=True)
-    return statistics.compare(a.figures, b.figures, higher_is_better=one.higher_is_better, paired=in_turns(a, b))
+    pairs = swept_together(a, b)
+    x, y = (a.figures, b.figures)
+    if pairs:
+        x, y = ([run.metric.value for run in side if run.metric] for side in zip(*pairs, strict=True))
+    paired = bool(pairs) or in_turns(a, b)
+    return statistics.compare(x, y, higher_is_better=metric.higher_is_better, paired=paired, compared=compared)
+
+
+def alike(a: Group, b: Group) -> bool:
+    """Return whether the figures of both are the same statistic in the same unit."""
+    kinds = [(m.name, m.unit, m.estimate) for g in (a, b) if (m := g.metric)]
+    return len(set(kinds)) < 2
+
+
+def pool(groups: Sequence[Group], control: Group | None = None, value: Callable[[Run], float | None] | None = None) -> Pooled:
+    """The speeds of SUTs that did the same work, round by round.
+
+    A round is a repeat of a sweep. If no run is of a sweep, and all were measured in turns, the nth runs of all SUTs are a round.
+
+    Args:
+        control: the control run of one of them, whose name is `CONTROL`. It tells of the noise, and nobody chooses it.
+        value: a run → its figure; None: the one by which it is compared.
+    """
+    swept = any(run.turn for group in groups for run in group.good)
+    by_hand = not swept and all(in_turns(a, b) for a, b in zip(groups, groups[1:], strict=False))
+    series = {group.sut: _rounds(group, by_hand, value or _compared) for group in groups}
+    if control:
+        series[CONTROL] = _rounds(control, by_hand, value or _compared)
+    return Pooled(series=series, compared=len(groups))
+
+
+CONTROL = "control"
+"""The name of the control run among the series of a comparison."""
+
+
+def _rounds(group: Group, by_hand: bool, value: Callable[[Run], float | None]) -> dict[Any, float]:
+    """Round → speed, which is one over a figure of which less is faster."""
+    metric = group.metric
+    rounds = {}
+    for n, run in enumerate(group.good):
+        figure = value(run)
+        if figure and metric:
+            rounds[n if by_hand else run.turn or run.result.directory] = figure if metric.higher_is_better else 1 / figure
+    return rounds
+
+
+def _compared(run: Run) -> float | None:
+    return run.metric.value if run.metric else None
 
 
 def swept_together(a: Group, b: Group) -> list[tuple[Run, Run]]:
-    """The good runs of A and of B that are the same repeat of the same sweep; none where there are too few to compare."""
+    """The good runs of A and of B that are the same repeat of the same sweep; none if there are too few to compare."""
     by_turn = {turn: run for run in b.good if (turn := run.turn)}
     pairs = [(run, by_turn[run.turn]) for run in a.good if run.turn in by_turn]
     return pairs if len(pairs) >= statistics.FEWEST else []

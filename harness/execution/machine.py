@@ -113,6 +113,9 @@ def describe() -> dict[str, Any]:
     disk = psutil.disk_usage(str(ROOT))
     return {
         "cpu": cpu.get("model name") or platform.processor() or platform.machine(),
+        "cpu_family": cpu.get("cpu family"),
+        "cpu_model": cpu.get("model"),
+        "cpu_stepping": cpu.get("stepping"),
         "cpu_flags": cpu.get("flags", "").split(),
         "sockets": _sockets(),
         "cores": psutil.cpu_count(logical=False),

@@ -46,7 +46,7 @@ class Overhead:
         ratio: the speed of Keras over that of the other.
         keras_ms, bare_ms: milliseconds of a batch, medians of the repeats; None where a result does not tell them.
         keras_token_ms, bare_token_ms: milliseconds in which each answer of a batch gets a token, on average; None of a model that predicts.
-        cost: whether both run on the same framework, so that they differ by Keras alone.
+        cost: whether both run on the same framework, so that they differ by Keras and its library of models.
     """
 
     work: str
@@ -80,7 +80,7 @@ class Content:
 
     Attributes:
         source: the folder, as the reader knows it.
-        twins: cells that a sweep measured once more.
+        twins: control runs: cells that a sweep measured once more.
         faults: result.json that could not be read → why.
         not_measured: why cells of sweeps could not be measured → their labels.
     """
@@ -94,6 +94,7 @@ class Content:
     @cached_property
     def contests(self) -> list[Contest]:
         """The contests, in the order of model, task, scenario, batch and length."""
+        shared, labels = tuple(self.shared), self.machine_labels
         keyed: dict[object, list[Group]] = {}
         for group in self.groups:
             near = group if group.good or group.last.machine else _started(group, self.groups)
@@ -103,7 +104,29 @@ class Content:
         named: dict[str, list[Group]] = {}
         for first, *_ in keyed.values():
             named.setdefault(compare.describe(first), []).append(first)
-        return [Contest.of(of_one, _apart(of_one[0], named[compare.describe(of_one[0])])) for of_one in keyed.values()]
+        contests = []
+        for of_one in keyed.values():
+            apart = _apart(of_one[0], named[compare.describe(of_one[0])], labels)
+            contests.append(Contest.of(of_one, apart, self.twins, shared))
+        return contests
+
+    @cached_property
+    def shared(self) -> dict[str, list[str]]:
+        """What all cells have in common of precision, device and environment variables, in words. It is said once, at the top."""
+        return compare.shared(self.groups)
+
+    @cached_property
+    def preface(self) -> str:
+        """What holds for all cells: what they share, and the machine, or the machines with their names."""
+        facts = [text for words in self.shared.values() for text in words]
+        labels = self.machine_labels
+        machines = [f"{labels[name]}: {name}" if labels else name for name in self.machines]
+        return "; ".join(filter(None, [f"all cells: {', '.join(facts)}" if facts else "", *(machines or ["unknown machine"])]))
+
+    @property
+    def machine_labels(self) -> dict[str, str]:
+        """Machine → a short name, if there are several."""
+        return {name: f"machine {n}" for n, name in enumerate(self.machines, 1)} if len(self.machines) > 1 else {}
 
     @cached_property
     def suts(self) -> list[str]:
@@ -143,7 +166,7 @@ class Content:
             return f"{contested[0].name}: {contested[0].answer}"
         ranked = [c for c in contested if c.decided]
         if not ranked:
-            return f"{len(contested)} comparisons, none of them ranked: {_commonest(contested)}"
+            return f"{len(contested)} comparisons, none of them decided: {_commonest(contested)}"
         wins = {sut: sum(c.entries[sut].best for c in ranked if sut in c.entries) for sut in self.suts}
         most = max(wins.values())
         best = [sut for sut in wins if wins[sut] == most]
@@ -155,19 +178,20 @@ class Content:
         """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
+        tails = [f"{c.name}: {c.tail}" if len(contested) > 1 else c.tail for c in contested if c.tail][:_MOST_SENTENCES]
         if len(contested) < 2:
             own = [sentence for c in contested for sentence in (*costs.sentences(c), *computing.sentences(c))]
-            return [*batches, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
+            return [*batches, *tails, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        return [*answers, *rest, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
+        return [*answers, *rest, *tails, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
     def scales(self) -> list[scaling.Scale]:
         """Speed over batch and lengths, where the same work was done with several."""
-        return scaling.scales(self.contests, len(self.machines) > 1)
+        return scaling.scales(self.contests, self.machine_labels)
 
     @cached_property
     def current(self) -> list[Group]:
@@ -176,9 +200,9 @@ class Content:
 
     @cached_property
     def noise(self) -> list[str]:
-        """The machine's own noise: a sentence for each twin of a sweep, which says how much two series of the same cell differ."""
-        pairs = [(g, t) for t in self.twins for g in self.current if g.good and t.good and g.cell.digest == t.cell.digest and _alike(g, t)]
-        return [f"noise: {g.sut}, {compare.describe(g)}, measured twice in turns: {_noise(tables.ratio(t, g))}" for g, t in pairs]
+        """A sentence for each control run: how much it differs from the cell that it repeats, which is noise alone."""
+        found = [(c, c.control[0], c.control_ratio) for c in self.contests if c.control and c.control_ratio]
+        return [f"control run of {group.sut}, {contest.name}: {_noise(ratio)}" for contest, group, ratio in found]
 
     @cached_property
     def products(self) -> list[str]:
@@ -214,7 +238,7 @@ class Content:
         if len(common) < 2 or len(order) < 2:
             return []
         means = {
-            sut: statistics.geometric_mean([tables.ratio(c.entries[sut].group, c.entries[base].group).value for c in common])
+            sut: statistics.geometric_mean([c.ratio(c.entries[sut].group, c.entries[base].group).value for c in common])
             for sut in order
             if sut != base
         }
@@ -244,7 +268,7 @@ class Content:
                 work=f"{c.name}{', each trains other LoRA parameters' if c.other_factors else ''}",
                 keras=g.sut,
                 bare=bare.sut,
-                ratio=tables.ratio(g, bare),
+                ratio=c.ratio(g, bare),
                 keras_ms=tables.row(g)["ms_per_step"],
                 bare_ms=tables.row(bare)["ms_per_step"],
                 keras_token_ms=_token_ms(g),
@@ -262,7 +286,7 @@ class Content:
     def upgrades(self) -> list[Upgrade]:
         """An upgrade for each Keras 3 SUT that has a SUT of Keras 2 beside it."""
         return [
-            Upgrade(work=c.name, keras3=new.sut, keras2=old.sut, ratio=tables.ratio(new, old))
+            Upgrade(work=c.name, keras3=new.sut, keras2=old.sut, ratio=c.ratio(new, old))
             for c in self.contests
             for new in c.good
             for old in c.good
@@ -276,7 +300,7 @@ class Content:
         for g in self.current:
             for sentence in g.advice:
                 said.setdefault(sentence if sentence == g.failure else sentence.partition(" (")[0], []).append(
-                    f"{g.sut}, {compare.describe(g)}"
+                    f"{g.sut}, {compare.describe(g, self.shared)}"
                 )
         for contest in self.contests:
             for sentence, suts in contest.unlike.items():
@@ -329,10 +353,10 @@ def _started(group: Group, groups: Iterable[Group]) -> Group:
     return next((g for g in groups if g.last.machine and g.last.result.mode == mode and not set(mine) - set(g.work)), group)
 
 
-def _apart(group: Group, same: Sequence[Group]) -> str:
+def _apart(group: Group, same: Sequence[Group], machines: Mapping[str, str]) -> str:
     """Return what tells a group from others whose work has the same name: mode, machine, weights or end tokens. Empty if nothing does."""
     values = [
-        (g.last.result.mode, g.last.machine, f"weights {g.cell.weights}", g.cell.eos and f"end tokens: {g.cell.eos}")
+        (g.last.result.mode, machines.get(g.last.machine, ""), f"weights {g.cell.weights}", g.cell.eos and f"end tokens: {g.cell.eos}")
         for g in (group, *same)
     ]
     return ", ".join(text for n, text in enumerate(values[0]) if text and any(other[n] != text for other in values))
@@ -351,18 +375,13 @@ def _paybacks(contest: Contest) -> Iterator[Payback]:
             yield Payback(work=contest.name, sut=group.sut, eager=base.sut, compile_seconds=row["compile_seconds"], calls=calls)
 
 
-def _alike(a: Group, b: Group) -> bool:
-    return a.last.result.mode == b.last.result.mode and not compare.differences(a, b)
-
-
 def _noise(ratio: statistics.Ratio) -> str:
     if ratio.low is None or ratio.high is None:
-        return f"they differ by {abs(ratio.value - 1):.1%}, of too few repeats for an interval"
-    if ratio.different:
-        return f"they differ ({statistics.interval(ratio.low, ratio.high)}) though they are equal: so may any two SUTs here by as much"
-    return f"no difference shown (the ratio's interval is {statistics.interval(ratio.low, ratio.high)})"
+        return f"it differs by {abs(ratio.value - 1):.1%}, and has too few repeats for an interval"
+    shown = "it differs from the cell, though both are equal" if ratio.different else "no difference shown, as it should be"
+    return f"{shown} ({ratio.value:.3g}, {statistics.interval(ratio.low, ratio.high)})"
 
 
 def _commonest(contests: Sequence[Contest]) -> str:
-    reasons = [c.unranked or "too few repeats" for c in contests]
+    reasons = [c.inconclusive or c.unranked or "too few repeats" for c in contests]
     return max(dict.fromkeys(reasons), key=reasons.count)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from statistics import median
 
 from harness.cell import Status, short
 from harness.comparison import compare, statistics, tables
-from harness.comparison.tables import Group
+from harness.comparison.pooled import Pooled
+from harness.comparison.runs import Run
+from harness.comparison.tables import CONTROL, Group
 from harness.inputs import models
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
+_LEAST_QUERIES = 64  # as LoadGen needs for its estimate of a 90th percentile
+_FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +25,10 @@ class Standing:
     """A SUT's place in a contest.
 
     Attributes:
-        figure: LoadGen's number, the median of the repeats, in the contest's unit; None: there is none.
-        low, high: its 95 % interval.
+        figure: the number by which SUTs are compared, the median of the repeats, in the contest's unit; None: there is none.
+        low, high: the spread of this cell's runs, a 95 % interval of their mean.
         struck: the figure is of an invalid run and is shown struck out.
-        best: no SUT is shown to be faster.
+        best: it is in the leading group, because no SUT is shown to be faster.
         relative: its speed over the leader's, at most about 1; None where one has no figure.
         reason: why there is no valid figure; empty where there is one.
         unranked: why the figure may not stand beside the others; empty where it may, or where that is said of all.
@@ -47,43 +52,89 @@ class Contest:
     Attributes:
         groups: one a SUT, the last that was measured, with a figure or without.
         older: how many earlier measurements of the same cells, by other versions, other files of SUTs, or for another time, are left out.
-        apart: what tells it from other contests of the same name, such as another machine; empty where there is none.
+        apart: what tells it from other contests of the same name, such as another machine; empty if there is none.
+        controls: the control runs of sweeps, which measured a cell once more.
+        shared: fields of `Cell` that are equal on the whole page, and are told at its top.
     """
 
     groups: tuple[Group, ...]
     older: int = 0
     apart: str = ""
+    controls: tuple[Group, ...] = ()
+    shared: Collection[str] = ()
 
     @classmethod
-    def of(cls, groups: Sequence[Group], apart: str = "") -> Contest:
+    def of(
+        cls,
+        groups: Sequence[Group],
+        apart: str = "",
+        controls: Sequence[Group] = (),
+        shared: Collection[str] = (),
+    ) -> Contest:
         """The contest of groups that did the same work: of each SUT the last that was measured."""
         latest: dict[str, Group] = {}
         for group in groups:
             other = latest.get(group.sut)
             if other is None or group.order > other.order:
                 latest[group.sut] = group
-        return cls(groups=tuple(latest.values()), older=len(groups) - len(latest), apart=apart)
+        older = len(groups) - len(latest)
+        return cls(groups=tuple(latest.values()), older=older, apart=apart, controls=tuple(controls), shared=shared)
 
     @cached_property
     def name(self) -> str:
         """The work in words."""
+        return compare.describe(self.groups[0], self.shared) + (f", {self.apart}" if self.apart else "")
+
+    @property
+    def full_name(self) -> str:
+        """The work in words, with what its page says only once: for a figure that stands by itself."""
         return compare.describe(self.groups[0]) + (f", {self.apart}" if self.apart else "")
 
     @cached_property
     def good(self) -> list[Group]:
-        """The groups that have figures, the fastest first."""
-        with_figures = [g for g in self.groups if g.good]
+        """The groups that have figures of one kind, the fastest first."""
+        with_figures = [g for g in self.groups if g.good and g not in self.refused]
         return sorted(with_figures, key=lambda g: (g.summary.mean if g.summary else 0.0) * (-1 if self.higher_is_better else 1))
+
+    @cached_property
+    def refused(self) -> list[Group]:
+        """The groups whose figure is another statistic than that of most groups, so that it is compared with none of them."""
+        kinds = [(m.name, m.estimate) for g in self.groups if g.good and (m := g.metric)]
+        usual = max(dict.fromkeys(kinds), key=kinds.count, default=None)
+        return [g for g in self.groups if g.good and (m := g.metric) and (m.name, m.estimate) != usual]
 
     @cached_property
     def unit(self) -> str:
         """The unit of all its figures; empty where there is none."""
-        return next((g.metric.unit for g in self.groups if g.metric), "")
+        return next((g.metric.unit for g in self.good or self.groups if g.metric), "")
 
     @cached_property
     def higher_is_better(self) -> bool:
         """The direction of its figures."""
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
+
+    @cached_property
+    def control(self) -> tuple[Group, Group] | None:
+        """(a SUT, its control run), if a sweep measured one of these cells once more."""
+        pairs = [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
+        return pairs[0] if pairs else None
+
+    @cached_property
+    def pooled(self) -> Pooled:
+        """The speeds round by round, with the noise that all SUTs have in common."""
+        return tables.pool(self.good, self.control and self.control[1])
+
+    def ratio(self, a: Group, b: Group) -> statistics.Ratio:
+        """The speed of A over that of B, from the common noise of all SUTs; if they share too few rounds, from the runs of these two."""
+        return self.pooled.ratio(a.sut, b.sut) or tables.ratio(a, b, compared=len(self.good))
+
+    @cached_property
+    def control_ratio(self) -> statistics.Ratio | None:
+        """The speed of the control run over that of the cell that it repeats. Both are the same cell, so it shows noise alone."""
+        if self.control is None:
+            return None
+        original, control = self.control
+        return self.pooled.ratio(CONTROL, original.sut) or tables.ratio(control, original)
 
     @property
     def repeats(self) -> str:
@@ -103,7 +154,7 @@ class Contest:
         ranked = [g for g in self.good if not g.unranked]
         field = ranked if len(ranked) > 1 else self.good
         for rival in field[1:]:
-            ratio = tables.ratio(rival, field[0])
+            ratio = self.ratio(rival, field[0])
             if ratio.different and ratio.value > 1:
                 field = [rival, *(g for g in field if g is not rival)]
         return field
@@ -116,7 +167,31 @@ class Contest:
     @cached_property
     def ratios(self) -> dict[str, statistics.Ratio]:
         """SUT → its speed over the leader's, of all but the leader."""
-        return {g.sut: tables.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
+        return {g.sut: self.ratio(g, self.field[0]) for g in self.good if g is not self.field[0]}
+
+    @cached_property
+    def leading(self) -> list[Group]:
+        """The leading group: those that no SUT is shown to be faster than, the best figure first."""
+        return [g for g in self.field if g is self.field[0] or not self.ratios[g.sut].different]
+
+    @cached_property
+    def inconclusive(self) -> str:
+        """Why these runs do not tell which SUT is faster, and what to do; empty if they may."""
+        if len(self.field) < 2:
+            return ""
+        runs = [run for g in self.field for run in g.good]
+        disturbed = [run.disturbances[0] for run in runs if run.disturbances[0]]
+        ratios = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low is not None]
+        why = ""
+        if 2 * len(disturbed) > len(runs):
+            why = f"{len(disturbed)} of {len(runs)} runs were disturbed ({disturbed[0]})"
+        elif self.control_ratio and self.control_ratio.different and _far(self.control_ratio):
+            why = f"a control run, which is the same cell once more, was {self.control_ratio.verdict('', 'it').strip().removeprefix('is ')}"
+        elif ratios and all(r.unsure for r in ratios):
+            narrowest = min(ratios, key=lambda r: r.spread or 0)
+            why = f"every ratio is uncertain by more than a factor of two ({statistics.interval(narrowest.low or 0, narrowest.high or 0)})"
+        more = 2 * max((len(g.good) for g in self.field), default=1)
+        return why and f"{why}; measure again with --again --repeats {more}, with nothing else running"
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
@@ -126,12 +201,14 @@ class Contest:
     @cached_property
     def finding(self) -> str:
         """Which SUT is fastest and by how much, whether the figures are ranked or not."""
-        reasons = "; ".join(f"{g.sut}: {g.last.obstacle}" for g in [g for g in self.groups if not g.good][:_MOST_REASONS])
+        missing = [g for g in self.groups if g not in self.good]
+        reasons = "; ".join(f"{g.sut}: {_why_not(g)}" for g in missing[:_MOST_REASONS])
         if not self.good:
             return f"no SUT has a figure ({reasons})"
         leader = self.field[0]
-        alone = f"{leader.sut} alone has a figure: {compare.figure(leader)}{f' ({reasons})' if reasons else ''}"
-        return alone if len(self.field) == 1 else self._of_leader(leader, self.field[1])
+        if len(self.field) == 1:
+            return f"{leader.sut} alone has a figure: {compare.figure(leader)}{f' ({reasons})' if reasons else ''}"
+        return f"inconclusive, because {self.inconclusive}" if self.inconclusive else self._of_leader()
 
     @cached_property
     def answer(self) -> str:
@@ -146,35 +223,52 @@ class Contest:
         """True if these are trainings by LoRA in which each library trains other factors (`--lora own`)."""
         return compare.other_factors(g.cell for g in self.good)
 
-    def _of_leader(self, leader: Group, second: Group) -> str:
-        equals = [g.sut for g in self.field[1:] if self.ratios[g.sut].low is not None and not self.ratios[g.sut].different]
-        ahead = tables.ratio(leader, second)
+    def _of_leader(self) -> str:
+        leader, second = self.field[:2]
+        ahead = self.ratio(leader, second)
         if ahead.low is None:
-            repeats = statistics.plural(min(ahead.repeats), "run")
-            return f"{leader.sut} was fastest, {ahead.value:.3g} × {second.sut}; {repeats} of a cell cannot say how much of that is chance"
-        if equals:
-            behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
-            text = f"{leader.sut} leads; {listed(equals)} {'is' if len(equals) == 1 else 'are'} not shown to be slower"
-            return text + (f", and {leader.sut} is {_by(tables.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
-        last = next(g for g in reversed(self.field) if self.ratios.get(g.sut, ahead).low is not None)
+            runs = f"{statistics.plural(min(ahead.repeats), 'run')} of a cell cannot say how much of that is chance"
+            return f"{leader.sut} had the best figure, {ahead.value:.3g} × {second.sut}; {runs}"
+        behind = [g for g in self.field if g not in self.leading]
+        if len(self.leading) > 1:
+            text = f"no single SUT leads; in the leading group: {listed([g.sut for g in self.leading])}"
+            return text + (f"; {leader.sut} is {_by(self.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
+        last = behind[-1]
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
-        return text + (f", and {_by(tables.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
+        return text + (f", and {_by(self.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
 
     def _entry(self, group: Group) -> Standing:
         result = group.last.result
-        if not group.good:
-            metric = result.metric if result.status == Status.INVALID else None
-            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=group.last.obstacle)
+        if group not in self.good:
+            metric = result.compared if result.status == Status.INVALID else None
+            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_why_not(group))
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
-        if ratio is None:  # the leader, which needs a rival to be the best
-            best = any(r.low is not None for r in self.ratios.values())
-        else:
-            best = ratio.low is not None and not ratio.different and group in self.field
-        best = best and not self.unranked
+        known = [ratio] if ratio else self.ratios.values()  # the leader needs a rival to be the best
+        best = group in self.leading and any(r.low is not None for r in known)
+        best = best and not self.unranked and not self.inconclusive
         unranked = "" if self.unranked else next(iter(group.unranked), "")
         return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio, unranked=unranked)
+
+    @cached_property
+    def tail(self) -> str:
+        """The plain 90th percentiles of the latency, the lowest first, with their ratios. Empty of a throughput or a training."""
+        if len(self.good) < 2 or not all(map(_p90, [run for g in self.good for run in g.good])):
+            return ""
+        queries = sorted(int(run.result.measured.get("samples", 0)) for g in self.good for run in g.good)
+        asked = f"90th percentile of the latency, of {queries[0]:,} to {queries[-1]:,} queries a run"
+        if queries[0] < _LEAST_QUERIES:
+            return f"{asked}: {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer test)"
+        pooled = tables.pool(self.good, value=_p90)
+        rows = sorted((median(filter(None, map(_p90, g.good))), g) for g in self.good)
+        first = rows[0][1]
+        texts = [f"{first.sut} {short(rows[0][0])} ms"]
+        for value, group in rows[1:]:
+            ratio = pooled.ratio(first.sut, group.sut)
+            shown = _by(ratio, group.sut) if ratio and ratio.different else "not shown to be higher"
+            texts.append(f"{group.sut} {short(value)} ms ({shown})")
+        return f"{asked}: {', '.join(texts)}"
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
@@ -209,6 +303,30 @@ def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> s
     known = models.load(model)
     family = (models.load(model, task) if task in known.tasks else known).family
     return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
+
+
+def _same(group: Group, control: Group) -> bool:
+    """Return whether the control run is of this cell, measured in the same way."""
+    one, other = group.last, control.last
+    equal = group.cell.digest == control.cell.digest and one.result.mode == other.result.mode
+    return equal and one.machine == other.machine and not compare.differences(group, control)
+
+
+def _far(ratio: statistics.Ratio) -> bool:
+    return abs(ratio.value - 1) > _FAR
+
+
+def _p90(run: Run) -> float | None:
+    """The plain 90th percentile of a run's latencies, in milliseconds. None if it asked for all samples at once."""
+    return run.result.metrics.get("latency_p90_ms")
+
+
+def _why_not(group: Group) -> str:
+    """Why a group has no place among the others."""
+    metric = group.metric
+    if group.good and metric:
+        return f"its figure is another statistic ({metric.estimate}, of an older release), which is not compared with the others'"
+    return group.last.obstacle
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,11 +79,12 @@ class Details:
     """One cell, of its last run that is ok."""
 
     group: Group
+    shared: Collection[str] = ()
 
     @property
     def name(self) -> str:
-        """The cell in words, the SUT first."""
-        return f"{self.group.sut}: {compare.describe(self.group)}"
+        """The cell in words, the SUT first, without the fields that the whole page shares."""
+        return f"{self.group.sut}: {compare.describe(self.group, self.shared)}"
 
     @property
     def directory(self) -> str:

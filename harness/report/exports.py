@@ -25,8 +25,9 @@ def rows(content: Content) -> list[dict[str, Any]]:
 def document(content: Content) -> dict[str, Any]:
     """The one JSON document: the answer, the comparisons, and the rows."""
     return {
-        "schema": "report-1",
+        "schema": "report-2",
         "source": content.source,
+        "preface": content.preface,
         "answer": content.headline,
         "means": content.means,
         "keras_overheads": [asdict(overhead) for overhead in content.overheads],
@@ -75,6 +76,8 @@ def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
 
 def _markdown(content: Content) -> Iterator[str]:
     yield f"**{content.headline}**"
+    yield ""
+    yield f"{content.preface}"
     yield ""
     yield from (f"- {sentence}" for sentence in content.sentences)
     yield ""
@@ -134,9 +137,10 @@ def _comparison(contest: Contest) -> dict[str, Any]:
         "higher_is_better": contest.higher_is_better,
         "answer": contest.answer,
         "ranked": bool(contest.good) and not contest.unranked,
-        "fastest": contest.field[0].sut if contest.good else None,
-        "speed_over_fastest": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
-        "best": [sut for sut, entry in contest.entries.items() if entry.best],
+        "inconclusive": contest.inconclusive,
+        "best_figure": contest.field[0].sut if contest.good else None,
+        "speed_over_best_figure": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
+        "leading": [sut for sut, entry in contest.entries.items() if entry.best],
     }
 
 

@@ -60,7 +60,9 @@ _ROOM = 1.25  # times the longest bar or interval, behind which its figure stand
 
 
 def bars(contest: Contest, name: str) -> str:
-    """The figures of a contest as bars from zero with their 95 % intervals, the fastest on top; empty where there are fewer than two.
+    """The figures of a contest as bars from zero, the fastest on top; a line shows the spread of each cell's runs.
+
+    Empty if there are fewer than two.
 
     `name`: begins the ids in the SVG; no two figures of a page may share it.
     """
@@ -87,7 +89,7 @@ def bars(contest: Contest, name: str) -> str:
         axes.set_xlabel(f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
-        return _svg(figure, name, f"{contest.name}: {contest.answer}")
+        return _svg(figure, name, f"{contest.full_name}: {contest.answer}")
 
 
 def gains(rows: Sequence[Gain], name: str, title: str) -> str:

@@ -53,7 +53,7 @@ def render(content: Content, when: datetime) -> str:
             distributions=list(_distributions(contested)),
             gains=list(_gains(content)),
             hf_2019=[(again, Markup(_by_length(again, f"lengths{n}"))) for n, again in enumerate(content.benchmark_of_2019)],
-            details=[(Details(g), f"cell{n}") for n, g in enumerate(shown)],
+            details=[(Details(g, tuple(content.shared)), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},
             most_plots=_MOST_PLOTS,
             rest=content.current[_MOST_DETAILS:],

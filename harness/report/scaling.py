@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,8 +29,8 @@ class Scale:
     points: dict[str, list[tuple[float, float]]]
 
 
-def scales(contests: Iterable[Contest], name_machines: bool) -> list[Scale]:
-    """Every scale with two points or more of a SUT, axis by axis. `name_machines`: its words say which machine it is of."""
+def scales(contests: Iterable[Contest], machines: Mapping[str, str]) -> list[Scale]:
+    """Every scale with two points or more of a SUT, axis by axis. `machines`: the name of each machine, if there are several."""
     every, found = list(contests), []
     for axis in AXES:
         known: dict[tuple[Any, ...], Scale] = {}
@@ -38,7 +38,7 @@ def scales(contests: Iterable[Contest], name_machines: bool) -> list[Scale]:
             first = contest.groups[0]
             x, mode, machine = getattr(first.cell, axis), first.last.result.mode, first.last.machine
             key = (*(pair for pair in first.work if pair[0] != axis), mode, machine)
-            parts = (compare.describe(first, without=axis), mode, machine if name_machines else "")
+            parts = (compare.describe(first, (axis, *contest.shared)), mode, machines.get(machine, ""))
             for group in contest.good if contest.higher_is_better and x else ():
                 scale = known.setdefault(key, Scale(axis=axis, work=", ".join(filter(None, parts)), points={}))
                 scale.points.setdefault(group.sut, []).append((float(x), group.summary.median if group.summary else 0.0))

@@ -31,7 +31,7 @@ class Series:
         request: None where the flags ask for what cannot be.
         obstacle: why it cannot be measured at all, as far as is known before; empty: it can. How much memory is free does not count,
             because the cells of a sweep must be the same when it goes on.
-        twin: whether it is the first cell once more.
+        twin: whether it is the control run, which is the first cell once more.
     """
 
     number: int
@@ -50,7 +50,7 @@ class Series:
         """The cell in a few words."""
         if self.request is None:
             return " ".join(self.words).replace("--", "")
-        return self.request.label + (" (twin)" if self.twin else "")
+        return self.request.label + (" (control run)" if self.twin else "")
 
     @cached_property
     def contest(self) -> tuple[object, ...]:
@@ -67,7 +67,7 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
 
     Args:
         where: `--out` and `--cache`, which all cells share.
-        twin: whether the first cell that can be measured is followed by its twin.
+        twin: whether the first cell that can be measured has a control run, which is the same cell once more.
 
     Raises UsageError for an unknown name, and where no cell at all can be asked for.
     """

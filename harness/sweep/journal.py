@@ -48,8 +48,13 @@ def _brought(request: Request | None) -> list[object]:
     return [sorted(request.variables.items()), [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs], stats]
 
 
+def seed(folder: Path) -> int:
+    """The seed of the order in which each round measures the cells. It follows from the sweep's id."""
+    return int(hashlib.sha256(folder.name.encode()).hexdigest()[:8], 16)
+
+
 def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Mapping[str, str]) -> None:
-    """Write sweep.json once: the cells in their order, each with the command that measures it, and what is not there."""
+    """Write sweep.json once: the cells, each with the command that measures it, the seed of their order, and what is not there."""
     path = folder / _PLAN
     if path.exists():
         return
@@ -60,6 +65,7 @@ def write_plan(folder: Path, command: str, series: Sequence[Series], missing: Ma
             "id": folder.name,
             "command": command,
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "seed": seed(folder),
             "cells": [
                 {
                     "number": each.number,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness import locks
 from harness.cell import Result, Status
+from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
 from harness.request.estimate import Cost
@@ -18,6 +19,8 @@ from harness.sweep.cells import Series
 from harness.sweep.schedule import RepeatPlan
 from harness.terminal import Terminal, duration, until
 
+AGAIN_A_REPEAT = 2
+"""A disturbed repeat is measured again at once, at most so often."""
 FAILED = (Status.INVALID, Status.OOM, Status.ERROR, Status.SKIPPED)
 _AGAIN = (Status.ERROR, Status.OOM, Status.SKIPPED)
 
@@ -27,12 +30,14 @@ class Sweep:
     """Attributes:
     folder: below --out; its name is the sweep's id.
     costs: number of a series → what one measurement takes; none of those for which there is no memory.
+    most_again: how often disturbed repeats are measured again at most, over the whole sweep.
     """
 
     folder: Path
     series: Sequence[Series]
     repeats: RepeatPlan
     costs: Mapping[int, Cost]
+    most_again: int = 0
 
 
 def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int, int], Result]:
@@ -45,12 +50,19 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
             journal.forget_not_measured(sweep.folder)
             results = journal.read(sweep.folder.name, sweep.series)
             retry = [key for key, result in results.items() if result.status in _AGAIN]
+            again_left = sweep.most_again
             latest_s: dict[int, float] = {}  # by the number of a series; its first measurement may make the reference too
             for again in ([], retry):
                 for key in again:
                     results.pop(key)
                 while step := schedule.next_step(sweep.series, results, sweep.repeats):
                     result = _one(sweep, step, results, reporter, latest_s)
+                    for n in range(AGAIN_A_REPEAT):
+                        if not again_left or not _disturbed(result):
+                            break
+                        again_left -= 1
+                        reporter.say(f"    disturbed, so it is measured again ({n + 1} of {AGAIN_A_REPEAT})")
+                        result = _one(sweep, step, results, reporter, latest_s)
                     if fail_fast and result.status in FAILED:
                         reporter.say("--fail-fast: the sweep ends here; the same command goes on")
                         return results
@@ -71,7 +83,8 @@ def _one(
     assert series.request is not None  # else it has an obstacle, and is never next
     left = schedule.steps(sweep.series, results, sweep.repeats)
     seconds = sum(latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
-    reporter.say(f"[{len(results) + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
+    done = len(results.keys() - {(series.number, repeat)})
+    reporter.say(f"[{done + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
     request, start_ns = replace(series.request, asked=asked), time.monotonic_ns()
     try:
@@ -93,7 +106,13 @@ def _left(seconds: float) -> str:
 def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
+    disturbed = f"; disturbed: {why}" if (why := _disturbed(result)) else ""
     ratio = schedule.ratio_to_first(one, series, results)
     first = next(s for s in series if s.contest == one.contest and schedule.figures(s.number, results))
     compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio and first is not one else ""
-    return f"{result.status}: {speed(result)}{compared}"
+    return f"{result.status}: {speed(result)}{compared}{disturbed}"
+
+
+def _disturbed(result: Result) -> str:
+    """Why the figure of a run that is ok is not fit for ranking, because of what else went on. Empty if it is fit, or if there is none."""
+    return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.cell import Result, Status
 from harness.comparison import statistics
+from harness.comparison.pooled import Pooled, Rounds
 from harness.comparison.statistics import Ratio
 from harness.sweep.cells import Series
 
@@ -25,15 +28,20 @@ class RepeatPlan:
         least: at least so often.
         most: at most so often; used with `until` alone.
         until: repeats are added until the half width of each ratio's interval is below this share; None: none are added.
+        seed: of the order of the cells in each round.
     """
 
     least: int
     most: int
     until: float | None = None
+    seed: int = 0
 
 
 def next_step(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> tuple[Series, int] | None:
-    """The measurement that is next: all cells once, then all once more, so that what drifts hits all alike. None: all are done."""
+    """The measurement that is next: all cells once, then all once more, so that what drifts hits all alike. None: all are done.
+
+    Each round has an order of its own. What a cell leaves behind, such as heat, then hits no other cell in every round.
+    """
     remaining = steps(series, results, repeats)
     return remaining[0] if remaining else None
 
@@ -44,9 +52,27 @@ def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> li
     return [
         (each, repeat)
         for repeat in range(1, max(targets.values(), default=0) + 1)
-        for each in series
+        for each in _order(series, repeats.seed, repeat)
         if repeat <= targets.get(each.number, 0) and (each.number, repeat) not in results
     ]
+
+
+def _order(series: Sequence[Series], seed: int, repeat: int) -> Iterator[Series]:
+    """The cells of one round, rivals one after the other, in an order that the seed and the round decide.
+
+    The control run is far from the cell that it repeats, at the other end of its rivals. So it shows the noise of cells that are far
+    apart.
+    """
+    rivals: dict[tuple[object, ...], list[Series]] = {}
+    for each in series:
+        rivals.setdefault(each.contest, []).append(each)
+    for place, together in enumerate(rivals.values()):
+        cells = [each for each in together if not each.twin]
+        random.Random(f"{seed} {repeat} {place}").shuffle(cells)
+        for control in (each for each in together if each.twin):
+            original = next((n for n, each in enumerate(cells) if each.words == control.words), 0)
+            cells.insert(0 if 2 * original >= len(cells) - 1 else len(cells), control)
+        yield from cells
 
 
 def wide(series: Sequence[Series], results: Results, until: float) -> int:
@@ -92,18 +118,21 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
     None: it is that first one, or there is no repeat in which both have a figure.
     """
-    first = next((s for s in series if s.contest == one.contest and figures(s.number, results)), one)
-    own, base = figures(one.number, results), figures(first.number, results)
-    common = sorted(own.keys() & base.keys())
-    if one is first or not common:
+    rivals = [s for s in series if s.contest == one.contest]
+    speeds = {s.number: known for s in rivals if (known := figures(s.number, results))}
+    first = next(iter(speeds), one.number)
+    common = speeds.get(one.number, {}).keys() & speeds.get(first, {}).keys()
+    if one.number == first or not common:
         return None
-    return statistics.compare([own[r] for r in common], [base[r] for r in common], paired=True)
+    pooled = Pooled(series={str(number): known for number, known in speeds.items()}, compared=len({s.words for s in rivals}))
+    few = math.exp(sum(math.log(speeds[one.number][r] / speeds[first][r]) for r in common) / len(common))
+    return pooled.ratio(str(one.number), str(first)) or Ratio(value=few, repeats=(len(common), len(common)))
 
 
-def figures(number: int, results: Results) -> dict[int, float]:
-    """Repeat → speed of a series, from its good results: the figure, or one over it where less is faster."""
+def figures(number: int, results: Results) -> Rounds:
+    """Repeat → speed of a series, from its good results: the figure by which it is compared, or one over it if less is faster."""
     return {
-        repeat: result.metric.value if result.metric.higher_is_better else 1 / result.metric.value
+        repeat: metric.value if metric.higher_is_better else 1 / metric.value
         for (of, repeat), result in sorted(results.items(), key=lambda item: item[0])
-        if of == number and result.status is Status.OK and result.metric
+        if of == number and result.status is Status.OK and (metric := result.compared)
     }

@@ -1,6 +1,7 @@
 """Two folders of runs: which cells belong together, the verdict, and what forbids or weakens a comparison."""
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -86,27 +87,33 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "a", cell("keras3-torch"), STEADY)
     write(tmp_path / "b", cell(), STEADY)
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 0
-    assert "says nothing of 1 of 2 cells" in capsys.readouterr().err
+    flags = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]
+    assert cli.main(flags) == 4
+    assert re.findall(r"nothing proven: (.*)\n", capsys.readouterr().err) == [
+        "bert base predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
+    ]
+    assert cli.main([*flags, "--allow-unproven"]) == 0
 
 
-@pytest.mark.parametrize(("figures", "code"), [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 0)])
+@pytest.mark.parametrize(
+    ("figures", "code"), [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 4), ([20, 80, 150], 4)]
+)
 def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])
     write(tmp_path / "b", cell(), figures, day=2)
     assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == code
     err = capsys.readouterr().err
     assert ("slower than 5%: bert base predict" in err) == (code == 1)
-    assert ("says nothing of 1 of 1 cells" in err) == (len(figures) < 3)
+    assert ("nothing proven: bert base predict" in err) == (code == 4)
 
 
 def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
     noise = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
     write(tmp_path / "a", cell(), [100, 100.1, 99.9])
     write(tmp_path / "b", cell(), [50, 50.1, 49.9], day=2, disturbance=noise)
-    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 0
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 4
     told = capsys.readouterr()
-    assert "says nothing of 1 of 1 cells" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
+    assert "3 of 3 repeats were disturbed" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
 
 
 def test_the_json_document_follows_its_schema(tmp_path, capsys):
@@ -146,6 +153,7 @@ def test_the_published_table_is_whole():
         (["{a}", "{other}"], "they have no cell in common"),
         (["{a}", "{a}", "--fail-if-slower", "fast"], "--fail-if-slower fast: a share such as 5% or 0.05"),
         (["{a}", "published", "--fail-if-slower", "5%"], "the figures of `published` are of another machine"),
+        (["{a}", "{a}", "--allow-unproven"], "it is for --fail-if-slower"),
         (["{a}", "published"], "the table has no figure for a SUT, model and batch of these"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness import cli, words
-from harness.cell import Result, Status, SweepMark
+from harness.cell import Metric, Result, Status, SweepMark
 from harness.comparison import tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
@@ -55,8 +55,8 @@ def gathered(root):
 def test_the_answer_names_all_that_are_not_shown_to_differ(three):
     (contest,) = gathered(three).contests
     assert re.fullmatch(
-        r"native-torch-compile leads; keras3-jax is not shown to be slower, "
-        r"and native-torch-compile is 2\.\d+ × native-torch-eager \(1\.\d+–2\.\d+\)",
+        r"no single SUT leads; in the leading group: native-torch-compile and keras3-jax; "
+        r"native-torch-compile is 2\.\d+ × native-torch-eager \(1\.\d+–2\.\d+\)",
         contest.answer,
     )
     assert [sut for sut, entry in contest.entries.items() if entry.best] == ["keras3-jax", "native-torch-compile"]
@@ -91,9 +91,10 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
         for sut in SUTS[:2]:
             write(tmp_path, cell(sut), [100, 101, 99], mode=mode, record={"machine": {**MACHINE, "cpu": cpu}})
     report = gathered(tmp_path)
-    work = "bert base predict, Offline, float32, batch 32, cpu, 128 tokens"
-    names = {f"{work}, {mode}, {cpu}, 2 threads, 8 GiB" for mode, cpu in (("quick", "One"), ("valid", "One"), ("quick", "Another"))}
+    work = "bert base predict, Offline, batch 32, 128 tokens"
+    names = {f"{work}, {mode}, machine {n}" for mode, n in (("quick", 1), ("valid", 1), ("quick", 2))}
     assert {contest.name for contest in report.contests} == names
+    assert report.preface == "all cells: float32, cpu; machine 1: One, 2 threads, 8 GiB; machine 2: Another, 2 threads, 8 GiB"
     assert cli.main(["report", str(tmp_path), "--figures", str(tmp_path / "svg"), "--quiet"]) == 0
     assert len(list((tmp_path / "svg").glob("*.svg"))) == 3
 
@@ -101,16 +102,16 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
-        ([101, 99, 100], "measured twice in turns: no difference shown (the ratio's interval is 0.98–1.03)"),
-        ([110, 110.1, 109.9], "they differ (1.098–1.102) though they are equal: so may any two SUTs here by as much"),
-        ([110, None, 110], "they differ by 10.0%, of too few repeats for an interval"),
+        ([101, 99, 100], "no difference shown, as it should be (1, 0.98–1.03)"),
+        ([110, 110.1, 109.9], "it differs from the cell, though both are equal (1.1, 1.098–1.102)"),
+        ([110, None, 110], "it differs by 10.0%, and has too few repeats for an interval"),
     ],
 )
 def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
     write(tmp_path, cell(), figures, sweep="s-1", twin=True)
     report = content.gather(tmp_path, "runs")
-    assert report.sentences[-1].startswith("noise: keras3-jax, bert base predict, Offline") and sentence in report.sentences[-1]
+    assert report.sentences[-1] == f"control run of keras3-jax, bert base predict, Offline, batch 32, 128 tokens: {sentence}"
     assert len(report.groups) == 1
 
 
@@ -129,11 +130,96 @@ def test_figures_that_may_not_be_ranked_have_no_best(tmp_path):
     assert not any(entry.best for entry in contest.entries.values())
 
 
+NOISE = {"seconds": 10, "stalled_seconds": 0, "longest_stall_seconds": 0, "other_processors": 1.5, "stolen_processors": 0}
+
+
+def inconclusive(root):
+    """The reason, after a check that nothing on the page calls a SUT the fastest."""
+    report = gathered(root)
+    (contest,) = report.contests
+    assert not any(entry.best for entry in contest.entries.values())
+    assert re.search(r"inconclusive, because .*; measure again with --again --repeats 6, with nothing else running", report.headline)
+    html = page.render(report, WHEN)
+    told = [report.headline, *report.sentences, *(text for _, texts in exports.cells(report) for text in texts), html]
+    assert not [text for text in told if "is fastest:" in text or "best figure," in text or "★ leading<" in text]
+    return contest.inconclusive
+
+
+def test_a_comparison_of_disturbed_runs_is_inconclusive(tmp_path):
+    for sut, figure in (("keras3-jax", 280), ("native-torch-eager", 10)):
+        write(tmp_path, cell(sut), [figure] * 3, sweep="s-1", disturbance=NOISE)
+    assert inconclusive(tmp_path).startswith("6 of 6 runs were disturbed (other programs used 150% of a processor")
+
+
+def test_a_comparison_whose_ratio_may_be_anything_is_inconclusive(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [100, 300, 50], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [700, 60, 900], sweep="s-1")
+    assert inconclusive(tmp_path).startswith("every ratio is uncertain by more than a factor of two (0.0")
+
+
+def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
+    for sut, figure in (("keras3-jax", 100), ("native-torch-eager", 50)):
+        write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep="s-1")
+    write(tmp_path, cell("keras3-jax"), [120, 120, 120.1], sweep="s-1", twin=True)
+    assert inconclusive(tmp_path).startswith("a control run, which is the same cell once more, was 1.200 × it (1.196–")
+
+
+def test_equal_suts_of_many_are_not_called_slower_for_one_lucky_pair(tmp_path):
+    noise = np.random.default_rng(3).normal(0, 0.02, (12, 3))
+    suts = [sut for sut in REGISTERED if sut != "mock"]
+    for sut, logs in zip(suts, noise, strict=True):
+        write(tmp_path, cell(sut), 100 * np.exp(logs), sweep="s-1")
+    (contest,) = gathered(tmp_path).contests
+    outside = [ratio for ratio in contest.ratios.values() if not ratio.low <= 1 <= ratio.high]
+    assert outside and not any(ratio.different for ratio in contest.ratios.values())
+    assert all(entry.best for entry in contest.entries.values())
+    assert contest.answer.startswith("no single SUT leads; in the leading group: ")
+
+
+def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is_told(tmp_path):
+    for sut, ms, tail in (("keras3-jax", 2.0, 9.0), ("native-jax", 3.0, 4.0)):
+        for n in range(3):
+            metrics = {"latency_p50_ms": ms + n / 100, "latency_p90_ms": tail + n / 50, "samples_per_second": 1000 / ms}
+            estimate = Metric("latency_p90", 50.0, "ms", False, "early stopping" if sut == "keras3-jax" else "percentile")
+            queries = {"measured": {"samples": 100 if sut == "keras3-jax" else 2000}}
+            write(tmp_path, cell(sut, scenario="SingleStream"), [ms], first_minute=n, metrics=metrics, metric=estimate, **queries)
+    report = gathered(tmp_path)
+    assert "keras3-jax is fastest: 1.498 × native-jax" in report.headline
+    (tail,) = [text for text in report.sentences if text.startswith("90th percentile")]
+    assert tail.startswith("90th percentile of the latency, of 100 to 2,000 queries a run: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 × ")
+
+
+def test_a_90th_percentile_of_few_queries_is_not_compared(tmp_path):
+    for sut in SUTS[:2]:
+        write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], measured={"samples": 20})
+    (tail,) = [text for text in gathered(tmp_path).sentences if text.startswith("90th percentile")]
+    assert tail.endswith("of 20 to 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)")
+
+
+def test_figures_of_other_statistics_are_refused_in_words(tmp_path):
+    for sut in SUTS:
+        old = {"metrics": {"latency_p90_ms": 2.2}} if sut == SUTS[0] else {}
+        write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], **old)
+    (contest,) = gathered(tmp_path).contests
+    assert "another statistic" in contest.entries[SUTS[0]].reason
+    assert {g.sut for g in contest.good} == {*SUTS[1:]}
+
+
+def test_runs_of_two_processors_of_one_name_are_two_machines(tmp_path):
+    for family in ("25", "26"):
+        for sut in SUTS[:2]:
+            write(tmp_path, cell(sut), [100, 101, 99], record={"machine": {**MACHINE, "cpu_family": family}})
+    report = gathered(tmp_path)
+    assert [contest.apart for contest in report.contests] == ["machine 1", "machine 2"]
+    assert "machine 2: A processor family 26, 2 threads, 8 GiB" in report.preface
+    assert [len(g.good) for g in report.groups] == [3] * 4
+
+
 def test_single_runs_are_ordered_without_a_claim(tmp_path):
     write(tmp_path, cell("keras3-jax"), [200])
     write(tmp_path, cell("keras3-torch"), [100])
     (contest,) = gathered(tmp_path).contests
-    assert contest.answer == "keras3-jax was fastest, 2 × keras3-torch; 1 run of a cell cannot say how much of that is chance"
+    assert contest.answer == "keras3-jax had the best figure, 2 × keras3-torch; 1 run of a cell cannot say how much of that is chance"
 
 
 def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path, capsys):
@@ -301,7 +387,7 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
             write(tmp_path, cell(sut, batch_size=batch), [speed, speed, speed])
     (sentence,) = [text for text in gathered(tmp_path).sentences if "batches" in text]
     assert sentence == (
-        "bert base predict, Offline, float32, cpu, 128 tokens, quick: of the batches 1, 8, 32 the fastest of each SUT, by medians: "
+        "bert base predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of each SUT, by medians: "
         "native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at 8 (96 samples/s, 83.33 ms a batch)"
     )
 
@@ -320,9 +406,9 @@ def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_pa
             write(tmp_path, cell(sut, **work), [100, 101, 99])
     report = gathered(tmp_path)
     names = [contest.name for contest in report.contests]
-    assert names == [f"mistral base generate, Offline, float32, batch 32, cpu, {n} + 45 tokens" for n in (64, 512)]
+    assert names == [f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)]
     (scale,) = report.scales
-    assert (scale.axis, scale.work) == ("prompt_tokens", "mistral base generate, Offline, float32, batch 32, cpu, … + 45 tokens, quick")
+    assert (scale.axis, scale.work) == ("prompt_tokens", "mistral base generate, Offline, batch 32, … + 45 tokens, quick")
     assert "speed over tokens a prompt" in page.render(report, WHEN)
 
 
@@ -359,7 +445,7 @@ def test_a_new_failure_is_not_hidden_by_an_old_success(tmp_path):
 def test_suts_that_were_measured_under_other_conditions_are_named(tmp_path):
     write(tmp_path, cell(), [100, 101, 99])
     write(tmp_path, cell("keras3-torch"), [50, 51, 49], day=2, planned_ms=2000)
-    where = "keras3-jax beside keras3-torch, bert base predict, Offline, float32, batch 32, cpu, 128 tokens"
+    where = "keras3-jax beside keras3-torch, bert base predict, Offline, batch 32, 128 tokens"
     assert gathered(tmp_path).advice[:2] == [
         f"other planned duration: 10.0 / 2.0: {where}",
         f"the repeats were not measured in turns, so a drift of the machine between the two counts as a difference: {where}",
@@ -400,7 +486,7 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
     write(tmp_path, cell("keras3-jax", **of_training), [50, 51, 49], metrics=told, accuracy=score)
     write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
     report = gathered(tmp_path)
-    assert report.contests[0].name.startswith("bert base Fit, float32, batch 8")
+    assert report.contests[0].name.startswith("bert base Fit, batch 8")
     assert [(o.keras_ms is None, o.keras_token_ms) for o in report.overheads] == [(True, None)]  # a step has tokens, and makes none
     ((_, (first, second)),) = trainings.table(report.contests)
     assert (first[0], first[3]) == ("keras3-jax", "") and second[1:2] + second[3:] == [
@@ -480,7 +566,7 @@ def test_figures_are_files_that_stand_by_themselves(three, tmp_path):
     assert file.name == "bert-base-predict-Offline-float32-batch-32-cpu-128-tokens.svg"
     root = ET.fromstring(file.read_text())
     (contest,) = content.gather(three, "runs").contests
-    assert (root.tag, root.get("aria-label")) == ("{http://www.w3.org/2000/svg}svg", f"{contest.name}: {contest.answer}")
+    assert (root.tag, root.get("aria-label")) == ("{http://www.w3.org/2000/svg}svg", f"{contest.full_name}: {contest.answer}")
     assert "prefers-color-scheme:dark" in file.read_text()
 
 

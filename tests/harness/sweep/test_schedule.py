@@ -37,6 +37,30 @@ def test_cells_are_measured_in_turns():
     assert order == [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
 
 
+def rivals(count=6, twin=True):
+    grids = [{"sut": ["mock"], "model": ["bert"], "scenario": ["Offline"], "sut_option": [f"latency-ms={n}"]} for n in range(1, count + 1)]
+    return cells.make(grids, WHERE, twin)
+
+
+def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
+    series = rivals()
+    orders = {}
+    for seed in (1, 2):
+        steps = schedule.steps(series, {}, RepeatPlan(least=3, most=3, seed=seed))
+        orders[seed] = [tuple(s.number for s, repeat in steps if repeat == n) for n in (1, 2, 3)]
+        assert steps == schedule.steps(series, {}, RepeatPlan(least=3, most=3, seed=seed))
+    assert all(sorted(order) == list(range(7)) for of_seed in orders.values() for order in of_seed)
+    assert len({*orders[1], *orders[2]}) == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
+    series = rivals()
+    order = [s.number for s, _ in schedule.steps(series, {}, RepeatPlan(least=1, most=1, seed=seed))]
+    control = next(s.number for s in series if s.twin)
+    assert abs(order.index(control) - order.index(0)) >= len(order) // 2
+
+
 @pytest.mark.parametrize("status", [Status.OOM, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED])
 def test_a_cell_that_cannot_be_measured_is_not_repeated_and_the_others_are(status):
     series = make(batch_size="1,2")
@@ -70,7 +94,7 @@ def test_repeats_are_added_until_every_ratio_of_a_contest_is_sure_enough():
     assert schedule.ratio_to_first(series[1], series, results).spread < 0.02
     earlier = {key: result for key, result in results.items() if key[1] < last}
     assert schedule.ratio_to_first(series[1], series, earlier).spread >= 0.02
-    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))  # the first is repeated beside it
+    assert [repeat for number, repeat in order if number == 0] == list(range(1, last + 1))  # the first is repeated with it
 
 
 def test_there_is_a_limit_to_added_repeats():
@@ -86,7 +110,8 @@ def test_where_less_is_faster_the_ratio_is_turned_over():
     results = {}
     for one, milliseconds in zip(series, (10.0, 5.0), strict=True):
         result = ended(one)
-        object.__setattr__(result, "metric", Metric("latency_p90", milliseconds, "ms", False))
+        object.__setattr__(result, "metric", Metric("latency_p90", 99.0, "ms", False, "early stopping"))
+        object.__setattr__(result, "metrics", {"latency_p50_ms": milliseconds})
         results[one.number, 1] = result
     assert schedule.ratio_to_first(series[1], series, results).value == pytest.approx(2.0)
 

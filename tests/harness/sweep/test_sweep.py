@@ -1,13 +1,16 @@
 """A sweep of the mock, from the command line: rows of every kind, exit codes, interruptions, and what is measured again."""
 
 import json
+import re
 
 import jsonschema
 import pytest
 
 from harness import cli
+from harness.comparison import tables
 from harness.execution import loadgen_run, process
 from harness.execution.environments import ROOT
+from harness.sweep import journal, loop
 from tests.conftest import CACHE
 
 FAST = ["--duration", "0.2", "--cache", str(CACHE)]
@@ -17,8 +20,9 @@ pytestmark = pytest.mark.usefixtures("made_environment")
 
 
 @pytest.fixture
-def sweep(tmp_path, capsys):
-    """Arguments → (exit code, the JSON document or None, what was said)."""
+def sweep(tmp_path, capsys, monkeypatch):
+    """Arguments → (exit code, the JSON document or None, what was said). No repeat is measured again because another test disturbed it."""
+    monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
 
     def run(*arguments):
         code = cli.main(["sweep", *map(str, arguments), "--out", str(tmp_path / "runs")])
@@ -131,12 +135,31 @@ def test_an_interrupted_sweep_says_so_and_goes_on_with_the_test_that_was_finishe
 def test_progress_names_cell_repeat_and_what_is_left(sweep):
     _, _, said = sweep(*MOCK, "--repeats", 2)
     lines = said.splitlines()
-    assert any(line.startswith("[1/4] mock bert tiny Offline batch 4 float32, repeat 1; about ") for line in lines)
+    assert any(re.match(r"\[1/4\] mock bert tiny Offline batch 4 float32( \(control run\))?, repeat 1; about ", line) for line in lines)
     assert any(line.startswith("    ok: ") and "times as fast as mock bert tiny Offline batch 4 float32" in line for line in lines)
     assert "by its size and how fast this machine multiplies" in said
     _, plan, _ = sweep(*MOCK, "--repeats", 3, "--dry-run", "--json")
     assert "by 4 earlier runs of this cell" in plan["basis"]
     assert sweep(*MOCK, "--repeats", 2, "--quiet")[2] == ""
+
+
+def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told(sweep, monkeypatch, tests_run):
+    monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 2)
+    monkeypatch.setattr(loop, "_disturbed", lambda result: "the worker stood still")
+    code, document, said = sweep(*MOCK, "--repeats", 2, "--json")
+    assert (code, tests_run.count("performance")) == (0, 6)  # 4 repeats, and twice again in all
+    assert "twice at most, and in all at most 2 times" in said
+    assert said.count("disturbed, so it is measured again") == 2 and said.count("; disturbed: the worker stood still") == 6
+    assert len(document["cells"]) == 4
+    (group,) = tables.groups([sweep.out])
+    assert len(group.good) == 2  # the last of each repeat counts
+
+
+def test_the_seed_of_the_order_is_recorded(sweep):
+    _, plan, _ = sweep(*MOCK, "--repeats", 1, "--dry-run", "--json")
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    (path,) = sweep.out.glob("sweeps/*/sweep.json")
+    assert json.loads(path.read_text())["seed"] == plan["seed"] == journal.seed(path.parent)
 
 
 def test_two_commands_do_not_measure_one_sweep_at_a_time(sweep):

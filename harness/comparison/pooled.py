@@ -1,0 +1,137 @@
+"""Several SUTs measured in rounds → the ratio of any two, with an interval from their common noise.
+
+Numbers only; no file is read here. `benchmarks/ab_simulation.py` prints how often it is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from harness.comparison.statistics import FEWEST, Ratio, compare, judged
+
+_UNLIKE = 0.05
+"""The chance that the noise of one of several equal series is called larger than the others'."""
+
+Rounds = Mapping[Hashable, float]
+"""A round → the speed of one series in it, above 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pooled:
+    """Series that were measured in rounds, and the noise that they have in common.
+
+    A round is the time in which each series was measured once. The model is: logarithm of speed =
+    series + round + residual. The round takes out what slowed all of them at that time. The
+    residuals of all series together give the noise, so three repeats of many series know it well.
+
+    Attributes:
+        series: name → its rounds.
+        compared: how many series a reader chooses a ratio from.
+    """
+
+    series: Mapping[str, Rounds]
+    compared: int
+
+    def ratio(self, a: str, b: str) -> Ratio | None:
+        """The speed of A over that of B. None if they share fewer than three rounds."""
+        common = [of for of in self.series[a] if of in self.series[b]]
+        if len(common) < FEWEST:
+            return None
+        if {a, b} & set(self.noisy):
+            x, y = ([self.series[name][of] for of in common] for name in (a, b))
+            return compare(x, y, paired=True, compared=self.compared)
+        fit = self._fit
+        contrast = np.zeros(len(fit.covariance))
+        contrast[fit.names.index(a)] = 1
+        contrast[fit.names.index(b)] = -1
+        error = fit.deviation * math.sqrt(contrast @ fit.covariance @ contrast)
+        counts = (len(self.series[a]), len(self.series[b]))
+        return judged(float(contrast @ fit.effects), error, fit.freedom, self.compared, "pooled", counts)
+
+    @cached_property
+    def noisy(self) -> tuple[str, ...]:
+        """The series whose own noise is larger than the others', the noisiest first.
+
+        They have no part in the common noise, and a ratio of theirs takes the noise of its pair.
+        Each is found by an F test of its residuals against those of the rest, at 5 % over all
+        series (as Cochran 1941, Annals of Eugenics 11:47, tests the largest of several variances).
+        """
+        found: list[str] = []
+        left = dict(self.series)
+        while len(left) > 2:
+            chances = {name: _chance_of_noise(name, left) for name in left}
+            name = min(chances, key=lambda each: chances[each])
+            if chances[name] * len(left) >= _UNLIKE:
+                break
+            found.append(name)
+            del left[name]
+        return tuple(found)
+
+    @cached_property
+    def _fit(self) -> _Fit:
+        return _Fit.of({name: rounds for name, rounds in self.series.items() if name not in self.noisy})
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fit:
+    """The least-squares fit of the model.
+
+    Attributes:
+        names, rounds: what the effects are of, series first.
+        effects: logarithms, float64 [series + rounds].
+        covariance: of the effects, in variances of a residual, float64 [series + rounds] squared.
+        deviation: standard deviation of a residual, a natural logarithm; `freedom`: its degrees.
+    """
+
+    names: Sequence[str]
+    rounds: Sequence[Hashable]
+    effects: np.ndarray
+    covariance: np.ndarray
+    deviation: float
+    freedom: int
+
+    @classmethod
+    def of(cls, series: Mapping[str, Rounds]) -> _Fit:
+        names = list(series)
+        rounds = list(dict.fromkeys(of for each in series.values() for of in each))
+        cells = [(n, rounds.index(of)) for n, each in enumerate(series.values()) for of in each]
+        design = np.zeros((len(cells), len(names) + len(rounds)))
+        for row, (n, of) in enumerate(cells):
+            design[row, [n, len(names) + of]] = 1
+        logs = np.log([speed for each in series.values() for speed in each.values()])
+        inverse = np.linalg.pinv(design)
+        effects = inverse @ logs
+        freedom = len(cells) - int(np.linalg.matrix_rank(design))
+        squares = float(((logs - design @ effects) ** 2).sum())
+        deviation = math.sqrt(squares / freedom) if freedom else 0.0
+        return cls(
+            names=names,
+            rounds=rounds,
+            effects=effects,
+            covariance=inverse @ inverse.T,
+            deviation=deviation,
+            freedom=freedom,
+        )
+
+    def round_effect(self, of: Hashable) -> float:
+        return float(self.effects[len(self.names) + self.rounds.index(of)])
+
+
+def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
+    """The chance of residuals as large as those of `name` if its noise is that of the others."""
+    rest = {other: rounds for other, rounds in series.items() if other != name}
+    fit = _Fit.of(rest)
+    shared = [of for of in series[name] if of in fit.rounds]
+    if len(shared) < FEWEST or not fit.freedom or not fit.deviation:
+        return 1.0
+    own = [math.log(series[name][of]) - fit.round_effect(of) for of in shared]
+    beside = np.mean([sum(of in rounds for rounds in rest.values()) for of in shared])
+    variance = np.var(own, ddof=1) / (1 + 1 / beside)  # the others' mean is not exact either
+    ratio = float(variance) / fit.deviation**2
+    return float(special.fdtrc(len(shared) - 1, fit.freedom, ratio))
