@@ -118,7 +118,7 @@ def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
 def speed(times: np.ndarray, others: np.ndarray) -> str:
     """The speed of a SUT over another's, with its interval, from the milliseconds of each turn."""
     ratio = _ratio(times, others)
-    return f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+    return f"{ratio.value:.3g} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
 
 
 def _cost(times: np.ndarray, others: np.ndarray) -> str:
