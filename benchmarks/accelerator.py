@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from harness.execution import environments
 from harness.execution.environments import ROOT
 from harness.execution.interpreter import die_with_parent
 from harness.inputs import checkpoint, models
+from harness.inputs.models import Size
 from harness.sweep import cells, recipe
 from harness.sweep.cells import Series
 from harness.terminal import duration
@@ -47,6 +49,7 @@ _FIRST_TIMES = 2
 _GRACE_S = 20
 _FINAL = ("ok", "invalid", "oom", "too slow")
 """Statuses after which a cell is not tried again by a later command; what is left has a cause outside of the cell, as a rule."""
+_FEWEST_TOKENS = 8  # of an answer, below which no share of bandwidth is given
 _MOST_CUT = 2  # so often the end of the time may cut a cell off before the others go first
 # Copies 1 GiB on the device ten times in a row, and waits then; prints the bytes read and written a second, of the fastest of four rows.
 _COPY = """
@@ -262,20 +265,39 @@ def _kernels_kept(flags: argparse.Namespace) -> dict[str, str]:
     return {"JAX_COMPILATION_CACHE_DIR": str(flags.cache / "jax"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
 
+def bandwidth_share(result: Result, bytes_per_second: float) -> float | None:
+    """The share of the bytes that the device copies in a second which reading the weights takes, once for each step of a batch.
+
+    The cache of keys and values is not counted. None of a cell that generates fewer than 8 tokens: most of its time is the prompt's.
+    """
+    cell = result.cell
+    size = models.load(cell.model).sizes[cell.size]
+    new_tokens = cell.new_tokens or size.inputs.get("new_tokens", 0)
+    if not bytes_per_second or new_tokens < _FEWEST_TOKENS or "tokens_per_second" not in result.metrics:
+        return None
+    steps_per_second = result.metrics["tokens_per_second"] / cell.batch_size
+    return _bytes_per_step(size, cell.precision) * steps_per_second / bytes_per_second
+
+
+def _bytes_per_step(size: Size, precision: str) -> float:
+    """The bytes of all weights but the tables of which a token needs one row. An embedding that is the head too is read whole."""
+    tables = ["wpe.weight"]
+    if not size.config.get("tie_word_embeddings", True):
+        tables.append("model.embed_tokens.weight")
+    rows = sum(math.prod(tensor.shape) for tensor in size.tensors if tensor.name in tables)
+    return size.weight_bytes(precision) * (1 - rows / size.parameters)
+
+
 def _figures(result: Result, bytes_per_second: float) -> dict[str, Any]:
-    """What the summary shows of a result. `bandwidth_share`: of what the device copies, that reading the weights at each step takes."""
+    """What the summary shows of a result."""
     metrics, cell = result.metrics, result.cell
-    share = None
-    if bytes_per_second and "tokens_per_second" in metrics:
-        weight_bytes = models.load(cell.model).sizes[cell.size].weight_bytes(cell.precision)
-        share = weight_bytes * metrics["tokens_per_second"] / cell.batch_size / bytes_per_second
     joules = {name.removeprefix("joules_per_sample_"): j for name, j in metrics.items() if name.startswith("joules_per_sample_")}
     return {
         "status": str(result.status),
         "reason": result.reason,
         "metrics": dict(metrics),
         "published_ms_per_step": theirs.ms_per_step if (theirs := published_for(cell).get(cell.sut)) and cell.size == "full" else None,
-        "bandwidth_share": share,
+        "bandwidth_share": bandwidth_share(result, bytes_per_second),
         "peak_device_bytes": result.peak_device_bytes,
         "peak_host_bytes": result.peak_host_bytes,
         "joules_per_sample": joules,

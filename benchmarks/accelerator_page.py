@@ -32,7 +32,10 @@ def markdown(device: str, state: Mapping[str, Any], series: list[Series]) -> Ite
     for name, made in state["made"].items():
         yield f"- Weights of {name}: {made['bytes'] / 1e9:.2f} GB, there after {made['seconds']} s."
     yield "- Share of a large product: the model's operations a second, over those of a large matrix product of the same framework."
-    yield "- Share of bandwidth: the weights' bytes, once for each step of a batch, over what the device copies."
+    yield (
+        "- Share of bandwidth: the bytes of the weights that a step of decoding reads, over what the device copies. "
+        "An embedding that is no head, and the cache of keys and values, are not counted. It is given for 8 new tokens and more."
+    )
     yield ""
     yield (
         "| cell | status | samples/s | tokens/s | ms/step | Keras' table, A100: ms/step | share of a large product | share of bandwidth | "

@@ -1,10 +1,10 @@
-"""This benchmark measures what Keras costs over JAX and over PyTorch. It prints a table in Markdown.
+"""This benchmark measures what Keras costs over JAX and over PyTorch. It prints the tables of docs/overhead.md.
 
     PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
 The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns, so that whatever slows one slows both.
-Each SUT has a process in its own environment, and waits while the other one calls. A turn calls `predict` and `to_host` of one prepared
-batch for 20 ms, at least once. Checkpoints go to a temporary folder.
+Each SUT has a process in its own environment, which is stopped while the other one calls. A turn calls `predict` and `to_host` of one
+prepared batch for 20 ms, at least once. Checkpoints go to a temporary folder.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ from sut.registry import SUTS
 
 _TURN_S, _BLOCKS = 0.02, 10
 _BUCKETS = {"prompt_buckets": "prompt_length", "new_token_buckets": "new_tokens"}
+_COLUMNS = (
+    "Keras costs, µs a call (95 % interval)",
+    "ms a token with, without",
+    "speed of Keras over that without (95 % interval)",
+)
 _COUNTS = {"prompt_length": "prompt_length", "max_new_tokens": "new_tokens"}
 
 
@@ -47,16 +52,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of each row")
     parser.add_argument("--cache", type=Path, default=environments.ROOT / ".cache")
     flags = parser.parse_args()
-    say("| model, batch | with Keras | without | Keras costs, µs a call | ms a token with, without | speed with Keras over that without |")
-    say("|---|---|---|---|---|---|")
     for keras in flags.suts:
+        say(f"| model, batch | {keras} | {SUTS[keras].without_keras} | {' | '.join(_COLUMNS)} |")
+        say("|---|---|---|---|---|---|")
         for name, size_name in ((name, size) for name in flags.models for size in flags.sizes):
             model = models.load(name)
             size = model.sizes[size_name]
             for rows in flags.batch_sizes:
                 with pair(keras, model, size, rows, flags.cache) as peers:
                     times = in_turns(peers, flags.seconds)
-                say(_row(keras, model, size, rows, times))
+                say(_row(model, size, rows, times))
+        say("")
 
 
 @contextmanager
@@ -94,13 +100,15 @@ def in_turns(peers: Sequence[Peer], seconds: float) -> np.ndarray:
     return np.array(rounds).T
 
 
-def _row(keras: str, model: Model, size: Size, rows: int, times: np.ndarray) -> str:
+def _row(model: Model, size: Size, rows: int, times: np.ndarray) -> str:
     ms = np.median(times, axis=1)
-    tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms) if _generates(model) else ""
+    tokens = ""
+    if _generates(model):
+        tokens = ", ".join(f"{each / size.inputs['new_tokens']:.3g}" for each in ms)
     columns = (
-        f"{keras}: {model.name} {size.name}, {rows}",
-        *(f"{each:.3g} ms" for each in ms),
-        f"{1e3 * (ms[0] - ms[1]):,.0f}",
+        f"{model.name} {size.name}, {rows}",
+        *(f"{each:,.3g} ms" if each < 1000 else f"{each:,.0f} ms" for each in ms),
+        _cost(*times),
         tokens,
         speed(*times),
     )
@@ -108,10 +116,24 @@ def _row(keras: str, model: Model, size: Size, rows: int, times: np.ndarray) -> 
 
 
 def speed(times: np.ndarray, others: np.ndarray) -> str:
-    """The speed of a SUT over another's, with its interval, from the milliseconds of each turn: parts of the turns are compared."""
+    """The speed of a SUT over another's, with its interval, from the milliseconds of each turn."""
+    ratio = _ratio(times, others)
+    return f"{ratio.value:.3g} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+
+
+def _cost(times: np.ndarray, others: np.ndarray) -> str:
+    """Microseconds that a call of a SUT takes more than the other's, with the interval of the ratio of their speeds."""
+    ratio = _ratio(times, others)
+    assert ratio.low and ratio.high
+    call_us = 1e3 * float(np.median(others))
+    value, least, most = (call_us * (1 / each - 1) for each in (ratio.value, ratio.high, ratio.low))
+    return f"{value:,.0f} ({least:,.0f} to {most:,.0f})"
+
+
+def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
+    """The speed of a SUT over another's. The turns are divided into parts, and the medians of the parts are compared in pairs."""
     blocks = [[float(np.median(part)) for part in np.array_split(each, _BLOCKS)] for each in (times, others)]
-    ratio = statistics.compare(*blocks, higher_is_better=False, paired=True)
-    return f"{ratio.value:.2f} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
+    return statistics.compare(*blocks, higher_is_better=False, paired=True)
 
 
 def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:

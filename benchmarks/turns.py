@@ -1,4 +1,7 @@
-"""Runs in a SUT's environment: a SUT that calls when it is told to, so that several processes can take turns on one machine.
+"""Runs in a SUT's environment: a SUT that calls on command, so that several processes can take turns on one machine.
+
+A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while another process is measured, and the
+frameworks run with the settings that they have in the harness.
 
 `python -m benchmarks.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares inputs.npz beside it, and answers each
 line of its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
@@ -17,11 +20,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from benchmarks import answers
+from harness.execution.interpreter import die_with_parent
 
 _WARM_UP = 5
 _SAMPLE_S = 1e-3
@@ -41,20 +46,26 @@ LAYERS = tuple(_LAYERS[n][0] for n in (0, 1, 4, 5, 6, 3, 2))
 
 
 class Peer:
-    """A SUT in another process, which waits while it is not told to call. Closing it ends the process.
+    """A SUT in another process, which is stopped between its turns. Closing it ends the process.
 
-    `specification` is the file that `module`, which the process runs, is told.
+    `specification` is the file that `module`, which the process runs, gets as its argument.
     """
 
     def __init__(self, specification: Path, python: Path, process_env: Mapping[str, str], module: str = __name__):
-        # Threads that wait for work must not spin while it is the other's turn.
-        env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1]), "OMP_WAIT_POLICY": "PASSIVE"}
+        env = {**os.environ, **process_env, "PYTHONPATH": str(Path(__file__).parents[1])}
         command = [str(python), "-P", "-m", module, str(specification)]
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=die_with_parent,  # a stopped process does not see that its input ended
+        )
         self._answer()  # once it is loaded
 
     def turn(self, seconds: float) -> float:
-        """Calls for so long, at least once. → the median of a call, in milliseconds."""
+        """Call for so long, at least once. → the median time of a call, in milliseconds."""
         return float(self._ask(f"turn {seconds}"))
 
     def layers(self, seconds: float) -> dict[str, float]:
@@ -64,14 +75,18 @@ class Peer:
     def close(self) -> None:
         """End the process."""
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.close()
+        self.process.send_signal(signal.SIGCONT)
+        with suppress(BrokenPipeError):  # the process has ended already
+            self.process.stdin.close()
         self.process.wait()
         self.process.stdout.close()
 
     def _ask(self, line: str) -> Any:
         assert self.process.stdin
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        self.process.send_signal(signal.SIGCONT)
+        with suppress(BrokenPipeError):  # the process has ended, as the missing answer shows
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
         return self._answer()
 
     def _answer(self) -> Any:
@@ -79,7 +94,13 @@ class Peer:
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.process.args!r} ended with {self.process.wait()}; its words stand above")
+        self._stop()
         return json.loads(line)
+
+    def _stop(self) -> None:
+        """Stop every thread of the process, and return when they stand still, or when the process has ended."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def main(specification: Path) -> None:

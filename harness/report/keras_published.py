@@ -1,21 +1,28 @@
 """The two figures of Keras' published benchmark, drawn again from our cells: Keras 3 over Keras 2, and over native PyTorch.
 
 There (https://keras.io/getting_started/benchmarks/) each is the speed of Keras 3 on its best backend over that of the other, one bar for
-each model and task. Their A100 stands beside ours as a mark where the table has the same batch, and beside every training.
+each model and task. Their A100 is a mark beside ours if the table has the same batch, and beside every training. Most columns of their
+table were not measured in float32 (`lower_precision`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from harness.cell import LORA
-from harness.comparison import statistics, tables
-from harness.comparison.compare import published_for
+from harness.comparison import statistics
+from harness.comparison.compare import Published, published, published_for
 from harness.comparison.tables import Group
+from harness.inputs import families, models
 from harness.report.content import Content
 
 FIGURES = {"keras2-tensorflow": "Keras 3 over Keras 2", "native-torch-eager": "Keras 3 over native PyTorch"}
 """SUT that Keras 3 is compared with → what its figure is called."""
+A100_FLOAT32_TFLOPS = 19.5
+"""The most that an A100 computes in float32 without TF32: https://www.nvidia.com/en-us/data-center/a100/, peak FP32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +48,35 @@ def gains(content: Content, other: str) -> list[Gain]:
         keras = next((g for g in contest.good if g.cell.sut.startswith("keras3-")), None)
         rival = next((g for g in contest.good if g.cell.sut == other), None)
         if keras and rival:
-            ratio = tables.ratio(keras, rival)
+            ratio = contest.ratio(keras, rival)
             found.append(Gain(work=contest.name, sut=keras.sut, ratio=ratio, theirs=_theirs(keras, other)))
     return found
+
+
+def lower_precision() -> str:
+    """Sentences on the columns of the published table that are too fast for float32, by their figures of BERT's predictions."""
+    rates = {row.sut: _tflops(row) for row in published() if (row.model, row.task) == ("bert", "predict")}
+    fast = _listed({sut: rate for sut, rate in rates.items() if rate > A100_FLOAT32_TFLOPS})
+    slow = _listed({sut: rate for sut, rate in rates.items() if rate <= A100_FLOAT32_TFLOPS})
+    return (
+        f"An A100 computes at most {A100_FLOAT32_TFLOPS} TFLOP/s in float32. The published predictions of BERT are faster with {fast}. "
+        f"So these columns are TF32, or a lower precision: compare them with cells of --precision tf32. "
+        f"Those of {slow} may be float32. Ratios between the two kinds are in part ratios of precision."
+    )
+
+
+def _tflops(row: Published) -> float:
+    """The matrix products of one of BERT's published predictions, in 10^12 operations a second."""
+    model = models.load(row.model)
+    count = families.of(model).least_flops
+    assert count and row.seq_len
+    flops = row.batch_size * count(model.sizes["full"], {"attention_mask": np.ones((1, row.seq_len))})
+    return flops / row.ms_per_step / 1e9
+
+
+def _listed(rates: Mapping[str, float]) -> str:
+    """`a (12.1 TFLOP/s), b (30.4 TFLOP/s)`, the slowest first."""
+    return ", ".join(f"{sut} ({rates[sut]:.1f} TFLOP/s)" for sut in sorted(rates, key=lambda sut: rates[sut]))
 
 
 def _theirs(group: Group, other: str) -> float | None:

@@ -52,6 +52,7 @@ def render(content: Content, when: datetime) -> str:
             more_distributions=max(0, len(_spread(contested)) - _MOST_DISTRIBUTIONS),
             distributions=list(_distributions(contested)),
             gains=list(_gains(content)),
+            lower_precision=keras_published.lower_precision(),
             hf_2019=[(again, Markup(_by_length(again, f"lengths{n}"))) for n, again in enumerate(content.benchmark_of_2019)],
             details=[(Details(g, tuple(content.shared)), f"cell{n}") for n, g in enumerate(shown)],
             links={id(g): f"cell{n}" for n, g in enumerate(shown)},

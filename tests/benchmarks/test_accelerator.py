@@ -12,6 +12,7 @@ import pytest
 from benchmarks import accelerator, accelerator_page
 from harness.cell import Result, Status
 from harness.execution.environments import ROOT
+from harness.inputs import models
 from harness.sweep import recipe
 from tests.support.synthetic_runs import cell
 
@@ -62,7 +63,8 @@ def test_each_cell_has_a_row_and_each_failure_its_reason(tmp_path):
     good, bad = cells.values()
     assert good["status"] == "ok"
     steps = good["metrics"]["tokens_per_second"] / 4  # a second, of batches of 4
-    assert good["bandwidth_share"] == pytest.approx(steps * 4 * 251_200 / 1e9)  # float32 parameters at 1 GB/s
+    read = 251_200 - 1_000 * 64  # parameters, without the input's embedding
+    assert good["bandwidth_share"] == pytest.approx(steps * 4 * read / 1e9)  # float32 at 1 GB/s
     assert (bad["status"], "mock computes in float32" in bad["reason"]) == ("unsupported", True)
     assert "1 of 1 cells ok, 1 cannot run here, 0 not measured yet" in page
     assert f": {bad['reason']}\n" in page.partition("## Cannot run here")[2]
@@ -73,6 +75,25 @@ def test_the_share_of_a_large_product_has_a_column():
     of = cell("native-torch-eager")
     entry = accelerator._figures(Result(cell=of, mode="quick", round="v6.1", directory="", status=Status.OK, metrics=metrics), 8e11)
     assert list(accelerator_page.columns(entry))[5:7] == ["12.5%", ""]
+
+
+def share_of_bandwidth(model, size, **changes):
+    """Of 100 steps a second in bfloat16, on a device that copies 1 TB/s."""
+    of = cell("native-torch-eager", model=model, size=size, task="generate", precision="bfloat16", batch_size=4, **changes)
+    metrics = {"samples_per_second": 1.0, "tokens_per_second": 400.0}
+    result = Result(cell=of, mode="quick", round="v6.1", directory="", status=Status.OK, metrics=metrics)
+    return accelerator.bandwidth_share(result, 1e12)
+
+
+def test_an_embedding_counts_as_bandwidth_only_if_it_is_the_head_too():
+    llama, gemma = (models.load(name).sizes["full"] for name in ("llama", "gemma"))
+    assert share_of_bandwidth("llama", "full") == pytest.approx(100 * 2 * (llama.parameters - 128_256 * 4_096) / 1e12)
+    assert share_of_bandwidth("gemma", "full") == pytest.approx(100 * 2 * gemma.parameters / 1e12)
+
+
+@pytest.mark.parametrize(("new_tokens", "given"), [(1, False), (7, False), (8, True), (None, True)])
+def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
+    assert (share_of_bandwidth("mistral", "base", new_tokens=new_tokens) is not None) == given
 
 
 def test_a_cell_that_takes_too_long_is_given_up(tmp_path):

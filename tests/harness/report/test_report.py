@@ -7,6 +7,7 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import jsonschema
@@ -15,7 +16,7 @@ import pytest
 
 from harness import cli, words
 from harness.cell import Metric, Result, Status, SweepMark
-from harness.comparison import tables
+from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, keras_published, page, trainings
@@ -318,6 +319,24 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     assert over_keras2.theirs == pytest.approx(470.12 / 418.72)  # the A100 table: bert, predict, batch 256
     assert over_torch.theirs == pytest.approx(1849.80 / 418.72)
     assert "Keras 3 over Keras 2" in page.render(report, WHEN)
+    assert keras_published.lower_precision() in page.render(report, WHEN)
+
+
+def test_the_published_columns_that_are_too_fast_for_float32_are_named():
+    fast, slow = keras_published.lower_precision().split("So these columns")
+    for sut, ms in (("native-torch-compile", 733.16), ("keras2-tensorflow", 470.12), ("keras3-tensorflow", 466.01), ("keras3-jax", 418.72)):
+        # 12 layers of four 768 × 768 and two 768 × 3072 matrices, two operations for each weight and token.
+        tflops = 2 * 12 * (4 * 768 * 768 + 2 * 768 * 3072) * 256 * 512 / ms / 1e9
+        assert tflops > 19.5
+        assert f"{sut} ({tflops:.1f} TFLOP/s)" in fast
+    assert "native-torch-eager (12.0 TFLOP/s)" in slow and "keras3-torch (11.9 TFLOP/s)" in slow
+
+
+def test_a_published_column_is_called_fast_by_its_times(monkeypatch):
+    slower = [replace(row, ms_per_step=2 * row.ms_per_step) for row in compare.published()]
+    monkeypatch.setattr(keras_published, "published", lambda: slower)
+    fast, slow = keras_published.lower_precision().split("So these columns")
+    assert "native-torch-compile (15.2 TFLOP/s)" in slow and "keras2-tensorflow (23.7 TFLOP/s)" in fast
 
 
 def test_what_earlier_files_of_suts_measured_is_left_out_and_said(tmp_path):

@@ -122,10 +122,22 @@ def test_the_published_table_is_there_as_far_as_models_and_suts_are():
             ("stable-diffusion", "fit", 8),
         ),
     }
-    assert len(series) == 6 * len(rows)
-    on_keras2 = [(s.request.model.name, s.request.task) for s in series if s.obstacle]
+    named = [s for s in series if s.request.precision != "tf32"]
+    assert len(named) == 6 * len(rows)
+    on_keras2 = [(s.request.model.name, s.request.task) for s in named if s.obstacle]
     assert on_keras2 == [*[("gemma", "generate")] * 2, *[("mistral", "generate")] * 2, ("gemma", "fit"), ("mistral", "fit")]
     assert all(s.request.size.name == "full" for s in series)
+
+
+def test_the_published_models_in_float32_are_measured_in_tf32_too():
+    series = cells.make(recipe.read("keras3-published").grids, WHERE, twin=False)
+
+    def work(precision):
+        return [(s.request.model.name, s.request.task, s.request.asked.sut) for s in series if s.request.precision == precision]
+
+    assert work("tf32") == work("float32")
+    assert {model for model, _, _ in work("bfloat16")} == {"gemma", "mistral"}
+    assert all("a format of NVIDIA GPUs" in s.obstacle for s in series if s.request.precision == "tf32")  # this is of a CPU
 
 
 @pytest.mark.parametrize(
