@@ -1,29 +1,35 @@
-"""This benchmark counts how often the harness' statistics are right, on pairs of simulated cells with the noise of a shared machine.
+"""This benchmark counts how often the harness' statistics are right, on simulated cells with the noise of a shared machine.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--comparisons N] [--noise 0.02] [--drift 0.03]
+    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--pairs N] [--sweeps N]
 
-The first `./run.sh list` makes that environment. The speed of a run is the true speed of its cell, times noise of its own, times a drift
-that all cells share (an autoregressive process, 0.8 from one run to the next). 3 % of the runs take 30 % longer. Repeats are interleaved:
-A B A B. The table says how many pairs of equal cells are called different, and how many intervals hold the truth.
+The first `./run.sh list` makes that environment. The speed of a run is the true speed of its cell,
+times noise of its own, times a drift that all cells share (an autoregressive process, 0.8 from one
+run to the next). 3 % of the runs take 30 % longer. The first table is of pairs of cells, A B A B.
+The second is of sweeps: in each round all cells are measured once, in an order of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from harness.comparison import statistics
+from harness.comparison.pooled import Pooled
 
 REPEATS = (3, 5, 6, 10)
 _MEMORY, _OUTLIERS, _OUTLYING = 0.8, 0.03, math.log(1.3)
+NOISE, DRIFT = 0.02, 0.03
+"""Of each run alone, and that all cells share; standard deviations, as shares."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Shares of all comparisons.
+    """Shares of all pairs.
 
     Attributes:
         different: of equal cells, that are called different.
@@ -40,23 +46,58 @@ class Outcome:
     mean_covered: float
 
 
+@dataclass(frozen=True)
+class Sweeps:
+    """What the statistics make of sweeps of cells of known speeds.
+
+    Attributes:
+        wrong: the share of sweeps that call a cell slower than one that is not faster.
+        covered: the share of the intervals of all pairs that hold the true ratio.
+        width: half the width of an interval at the median, as a share.
+        lead: how much too high the leader's speed is over the mean of all, if a single leader is named, as a share.
+        led: the share of sweeps that name a single leader.
+    """
+
+    wrong: float
+    covered: float
+    width: float
+    lead: float
+    led: float
+
+
 def runs(generator: np.random.Generator, repeats: int, noise: float, drift: float) -> np.ndarray:
     """Speeds of two equal cells of true speed 1, measured A B A B …, float64 [repeats, 2]."""
-    count = 2 * repeats
-    steps = generator.normal(0, 1, count)
+    return np.exp(_sweep(generator, np.zeros(2), repeats, np.full(2, noise), drift, permuted=False))
+
+
+def _sweep(
+    generator: np.random.Generator,
+    truth: np.ndarray,
+    repeats: int,
+    noise: np.ndarray,
+    drift: float,
+    permuted: bool,
+) -> np.ndarray:
+    """Logarithms of the speeds of a sweep, float64 [repeats, cells]. `truth`: of the true speeds; `noise`: of each cell."""
+    cells = len(truth)
+    steps = generator.normal(0, 1, cells * repeats)
     level = steps.copy()
-    for n in range(1, count):
+    for n in range(1, len(level)):
         level[n] = _MEMORY * level[n - 1] + math.sqrt(1 - _MEMORY**2) * steps[n]
-    logs = drift * level + generator.normal(0, noise, count) - _OUTLYING * (generator.random(count) < _OUTLIERS)
-    return np.exp(logs).reshape(repeats, 2)
+    logs = truth + generator.normal(0, 1, (repeats, cells)) * noise
+    logs -= _OUTLYING * (generator.random((repeats, cells)) < _OUTLIERS)
+    for n in range(repeats):
+        order = generator.permutation(cells) if permuted else np.arange(cells)
+        logs[n, order] += drift * level[n * cells : (n + 1) * cells]
+    return logs
 
 
-def simulate(repeats: int, comparisons: int, noise: float, drift: float, seed: int = 0) -> Outcome:
+def simulate(repeats: int, pairs: int, noise: float = NOISE, drift: float = DRIFT, seed: int = 0) -> Outcome:
     """What the statistics make of so many pairs of cells."""
     generator, truth = np.random.default_rng([seed, repeats]), 1.1
     counts = np.zeros(4)
     widths = []
-    for _ in range(comparisons):
+    for _ in range(pairs):
         a, b = runs(generator, repeats, noise, drift).T
         equal = statistics.compare(a, b, paired=True)
         faster = statistics.compare(truth * a, b, paired=True)
@@ -64,23 +105,86 @@ def simulate(repeats: int, comparisons: int, noise: float, drift: float, seed: i
         assert faster.low and faster.high and own.low and own.high
         counts += [equal.different, faster.low <= truth <= faster.high, faster.different, own.low <= 1 <= own.high]
         widths.append(math.sqrt(faster.high / faster.low) - 1)
-    different, covered, shown, mean_covered = counts / comparisons
+    different, covered, shown, mean_covered = counts / pairs
     return Outcome(different, covered, shown, float(np.median(widths)), mean_covered)
+
+
+def sweeps(
+    truth: Sequence[float],
+    repeats: int,
+    count: int,
+    *,
+    noise: Sequence[float] | None = None,
+    before: bool = False,
+    seed: int = 0,
+) -> Sweeps:
+    """What the statistics make of so many sweeps.
+
+    Args:
+        truth: the true speed of each cell.
+        noise: of each cell; None: `NOISE` for all.
+        before: as it was once: a fixed order, and each cell compared with the leader by the runs of these two alone.
+    """
+    generator = np.random.default_rng([seed, repeats, len(truth)])
+    logs, deviations = np.log(truth), np.full(len(truth), NOISE) if noise is None else np.array(noise)
+    wrong, covered, widths, leads = 0, [], [], []
+    for _ in range(count):
+        speeds = np.exp(_sweep(generator, logs, repeats, deviations, DRIFT, permuted=not before))
+        leader, second, *others = np.argsort(-np.log(speeds).mean(0)).tolist()
+        ratios = _from_leader(speeds, leader) if before else _of_all(speeds)
+        behind = [ratios[leader, other].different for other in (second, *others)]
+        wrong += any(r.different and (logs[a] - logs[b]) * math.log(r.value) <= 1e-9 for (a, b), r in ratios.items())
+        covered += [r.low <= truth[a] / truth[b] <= r.high for (a, b), r in ratios.items() if r.low and r.high]
+        widths += [r.spread or 0.0 for r in ratios.values()]
+        if before or all(behind):
+            above = np.log(speeds).mean(0) - logs
+            leads.append(above[leader] - above.mean())
+    lead = math.expm1(float(np.mean(leads))) if leads else math.nan
+    return Sweeps(wrong / count, float(np.mean(covered)), float(np.median(widths)), lead, len(leads) / count)
+
+
+def _of_all(speeds: np.ndarray) -> dict[tuple[int, int], statistics.Ratio]:
+    """The ratios of all pairs, in both directions, from their common noise."""
+    cells = range(speeds.shape[1])
+    pooled = Pooled(series={str(n): dict(enumerate(speeds[:, n])) for n in cells}, compared=len(cells))
+    pairs = [(a, b) for one, other in combinations(cells, 2) for a, b in ((one, other), (other, one))]
+    found = {(a, b): pooled.ratio(str(a), str(b)) for a, b in pairs}
+    return {pair: ratio for pair, ratio in found.items() if ratio}
+
+
+def _from_leader(speeds: np.ndarray, leader: int) -> dict[tuple[int, int], statistics.Ratio]:
+    others = [n for n in range(speeds.shape[1]) if n != leader]
+    return {(leader, n): statistics.compare(speeds[:, leader].tolist(), speeds[:, n].tolist(), paired=True) for n in others}
+
+
+CASES = {
+    "12 equal": ([1.0] * 12, None),
+    "6 equal": ([1.0] * 6, None),
+    "12 equal, the first with 5 × the noise": ([1.0] * 12, [5 * NOISE, *[NOISE] * 11]),
+    "one 1.1 × as fast as 11 equal ones": ([1.1, *[1.0] * 11], None),
+    "12 in steps of 5 %": ([1.05**-n for n in range(12)], None),
+}
+"""Name → true speeds, and noise of each cell (None: `NOISE`)."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--comparisons", type=int, default=4000)
-    parser.add_argument("--noise", type=float, default=0.02, help="of each run alone, as a share (default 0.02)")
-    parser.add_argument("--drift", type=float, default=0.03, help="that all cells share, as a share (default 0.03)")
+    parser.add_argument("--pairs", type=int, default=4000)
+    parser.add_argument("--sweeps", type=int, default=2000)
     flags = parser.parse_args()
-    print(
-        f"{flags.comparisons} comparisons each; noise {flags.noise:.1%}, drift {flags.drift:.1%}, {_OUTLIERS:.0%} of the runs 30 % slower"
-    )
+    print(f"noise {NOISE:.1%}, drift {DRIFT:.1%}, {_OUTLIERS:.0%} of the runs 30 % slower; {flags.pairs} pairs, {flags.sweeps} sweeps")
     print("repeats  equal pairs called different  ratio's interval holds  1.1 × is shown  half width  a cell's own interval holds")
     for repeats in REPEATS:
-        o = simulate(repeats, flags.comparisons, flags.noise, flags.drift)
+        o = simulate(repeats, flags.pairs)
         print(f"{repeats:7}  {o.different:28.1%}  {o.covered:22.1%}  {o.shown:14.1%}  {o.width:10.1%}  {o.mean_covered:27.1%}")
+    print(f"\n{'cells':<40}repeats          wrongly called slower  intervals that hold  half width  single leader named  its lead too high")
+    for name, (truth, noise) in CASES.items():
+        for repeats in (3, 5):
+            for before in (True, False):
+                s = sweeps(truth, repeats, flags.sweeps, noise=noise, before=before)
+                when = "before" if before else "now"
+                numbers = f"{s.wrong:21.1%}  {s.covered:19.1%}  {s.width:10.1%}  {s.led:19.1%}  {s.lead:17.1%}".replace("nan%", "   –")
+                print(f"{name:<40}{repeats:7}  {when:<8}{numbers}", flush=True)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ FIGURES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=9)
 
 @pytest.mark.parametrize("repeats", ab_simulation.REPEATS)
 def test_equal_cells_are_seldom_called_different_and_intervals_hold_the_truth(repeats):
-    outcome = ab_simulation.simulate(repeats, comparisons=2000, noise=0.02, drift=0.03)
+    outcome = ab_simulation.simulate(repeats, pairs=2000)
     assert outcome.different <= 0.05
     assert 0.93 <= outcome.covered <= 0.975  # six pairs can reach 96.9 % and no less; 2,000 comparisons are off by 0.4 % by chance
     assert outcome.shown > 0.5  # a difference of 10 % is found more often than not
