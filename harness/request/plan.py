@@ -205,6 +205,8 @@ def _of_training(asked: Asked) -> Iterator[str]:
 
 
 def _check_files(asked: Asked, model: Model) -> None:
+    if asked.standard is not None:
+        families.drawn(model, asked.standard, asked.trains)
     if asked.dataset is not None and families.dataset_of(model, asked.trains).folder:
         families.dataset_of(model, asked.trains).count(asked.dataset)
     elif asked.dataset is not None and not asked.dataset.is_file():
