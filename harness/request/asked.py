@@ -29,6 +29,11 @@ def _interpreter(value: str) -> str:
     return str(Path(value).absolute()) if "/" in value else value
 
 
+def _dataset(value: str) -> str | Path:
+    """The name of a standard data set, or a path. `./uneven` is a path."""
+    return value if value in STANDARD_INPUTS else Path(value)
+
+
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
     return lambda value: known_name(value, names(), flag)
 
@@ -119,7 +124,7 @@ class Asked:
         "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`, or `label` to train on; sam: a folder "
         "of JPEG and PNG files; or uneven: random inputs of seeded lengths, 10 to 100 % of the full one (bert's default); synthetic: "
         "random inputs of full length (every other model's default)",
-        type=Path,
+        type=_dataset,
         metavar="FILE",
         default=None,
     )
@@ -248,8 +253,8 @@ def read(namespace: argparse.Namespace, command: str) -> Asked:
     values: dict[str, Any] = {"command": command}
     for each in _flags():
         value = getattr(namespace, each.name)
-        if each.name == "dataset" and str(value) in STANDARD_INPUTS:
-            values["standard"] = str(value)
+        if each.name == "dataset" and isinstance(value, str):
+            values["standard"] = value
         elif value is not None:
             value = value.absolute() if isinstance(value, Path) else value
             values[each.name] = each.metadata["read"](value) if each.metadata["read"] else value
