@@ -122,7 +122,7 @@ class Asked:
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`, or `label` to train on; sam: a folder "
-        "of JPEG and PNG files; or uneven: random inputs of seeded lengths, 10 to 100 % of the full one (bert's default); synthetic: "
+        "of JPEG and PNG files; or uneven: random inputs of seeded lengths, a tenth of the full one and more (bert's default); synthetic: "
         "random inputs of full length (every other model's default)",
         type=_dataset,
         metavar="FILE",

@@ -96,7 +96,8 @@ class Request:
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
         given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
         tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
-        more = (self.model.second_task, self.asked.standard, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
+        standard = self.inputs if self.inputs != self.family.standard else None
+        more = (self.model.second_task, standard, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
         return " ".join((*parts, *filter(None, more)))
 
     @property
