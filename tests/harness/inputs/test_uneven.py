@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import summary
 from harness.cell import Status
 from harness.errors import UsageError
 from harness.inputs import dataset, models
@@ -128,3 +129,9 @@ def test_no_two_synthetic_negative_prompts_are_the_same(tmp_path):
     _, arrays, _ = prepared(tmp_path, "stable-diffusion")
     both = np.concatenate([arrays["negative_ids"], arrays["input_ids"]])
     assert len(np.unique(both, axis=0)) == len(both)
+
+
+def test_a_result_says_that_lengths_are_uneven(tmp_path, made_environment):
+    found = run.run(request(tmp_path, scenario="Offline", batch_size=4), Reporter(), 0)
+    assert "64 inputs of uneven length, padded to 32 tokens" in summary.measured(found)
+    assert "no padding" not in summary.measured(found)
