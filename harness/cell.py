@@ -17,6 +17,7 @@ TASKS = ("predict", "generate")
 PRECISIONS = ("float32", "tf32", "bfloat16")
 END_TOKENS = ("stop", "ignore")
 LORA = ("own", "matched")
+STANDARD_INPUTS = ("synthetic", "uneven")
 
 
 class Status(StrEnum):
@@ -40,7 +41,8 @@ class Cell:
 
     Attributes:
         seq_len: tokens every input is padded to (predict); None of a model that generates, whose lengths are those of its prompts.
-        dataset: `synthetic`, or the first 12 hex digits of the prepared inputs' sha256.
+        dataset: `synthetic` (random inputs, all of full length), `uneven` (random inputs of seeded lengths), or of a user's inputs the
+            first 12 hex digits of their sha256.
         weights: the first 12 hex digits of the checkpoint's digest.
         options: the SUT's own options.
         eos: of a model that generates: `stop` ends an answer at its end token, `ignore` gives each answer all tokens it asks for.

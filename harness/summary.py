@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from harness.cell import Result, short
+from harness.cell import Cell, Result, short
 from scenarios.table import SCENARIOS
 
 _ESTIMATES = {
@@ -77,17 +77,24 @@ def measured(result: Result) -> str:
     if not scenario.loadgen:
         return _steps(result)
     batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
-    padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else ", no padding" if batch > 1 else ""
+    full = ", no padding" if batch > 1 and result.cell.dataset != "uneven" else ""
+    padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else full
     parts = [f"{m['samples']:,} samples{batches}{padding}"]
     if "passes" in m:
         whole = scenario.one_query or float(m["passes"]).is_integer()
         over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
-        lengths = f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
-        parts.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{lengths}")
+        parts.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{_lengths(result.cell)}")
     if "tokens" in m:
         end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
         parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
     return "; ".join(parts)
+
+
+def _lengths(cell: Cell) -> str:
+    """The lengths of a cell's inputs in words; empty for a model that has none."""
+    if cell.dataset == "uneven":
+        return " of uneven length" + (f", padded to {cell.seq_len} tokens" if cell.seq_len else "")
+    return f" of {cell.seq_len} tokens" if cell.seq_len else ""
 
 
 def computing(metrics: Mapping[str, float]) -> str:
@@ -110,7 +117,7 @@ def share(part: float) -> str:
 
 
 def _steps(result: Result) -> str:
-    m, lengths = result.metrics, f" of {result.cell.seq_len} tokens" if result.cell.seq_len else ""
+    m, lengths = result.metrics, _lengths(result.cell)
     text = (
         f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after two untimed ones, the first of "
         f"{m['first_step_seconds']:.3g} s" + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")

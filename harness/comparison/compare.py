@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness.cell import LORA, Cell, Result, short
+from harness.cell import LORA, STANDARD_INPUTS, Cell, Result, short
 from harness.comparison import statistics, tables
 from harness.comparison.runs import find, read
 from harness.comparison.tables import Group
@@ -330,8 +330,10 @@ def _beside_published(group: Group, theirs: Published) -> Iterator[str]:
         yield f"batch: {theirs.batch_size} / {c.batch_size}"
     if theirs.seq_len and c.seq_len != theirs.seq_len:
         yield f"tokens an input: {theirs.seq_len} / {c.seq_len}"
-    if c.dataset != "synthetic" or c.size == "user":
+    if c.dataset not in STANDARD_INPUTS or c.size == "user":
         yield "inputs or weights: ours are a user's"
+    if c.dataset == "uneven" and c.task == "generate":
+        yield "inputs: our prompts are of uneven length"
     if c.lora == LORA[1]:
         yield "LoRA: theirs is what KerasHub or peft adapts by itself, ours is --lora matched"
     yield f"precision: their table does not state it, ours is {c.precision}"

@@ -28,7 +28,7 @@ COLUMNS = {
     "batch_size": "samples",
     "device": "cpu or cuda",
     "seq_len": "tokens every input is padded to; None of a model that generates",
-    "dataset": "synthetic, or the first hex digits of the inputs' sha256",
+    "dataset": "synthetic, uneven, or the first hex digits of the inputs' sha256",
     "weights": "the first hex digits of the checkpoint's digest",
     "eos": "what ends an answer of a model that generates: stop or ignore",
     "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",

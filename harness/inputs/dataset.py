@@ -61,6 +61,7 @@ def prepare(
     seq_len: int | None = None,
     batch_size: int = 1,
     trains: bool = False,
+    standard: str | None = None,
 ) -> Inputs:
     """Write the inputs of a cell under cache/inputs/, named by their content. Raises UsageError where the user's file does not fit.
 
@@ -71,14 +72,16 @@ def prepare(
         seq_len: `--seq-len`; None: synthetic inputs are as long as the size has them, prompts are padded to the longest of them.
         batch_size: there are fresh inputs for 16 batches at least, of large ones for 4.
         trains: whether the inputs are to train on: they have a `label` too, and are as many as `samples` whatever the file holds.
+        standard: `synthetic` or `uneven`, if there is no file; None: the family's own.
     """
     family, notes = families.of(model, trains), tuple[str, ...]()
+    draw = families.drawn(model, standard or family.standard, trains)
     if dataset is None:
-        arrays = family.synthetic(size, samples, 0)
+        arrays = draw(size, samples, 0)
     else:
         arrays, notes = families.dataset_of(model, trains).read(model, size, dataset, own, seq_len)
     if trains:
-        held_out = family.synthetic(size, _HELD_OUT * batch_size, _OTHERS)
+        held_out = draw(size, _HELD_OUT * batch_size, _OTHERS)
         if dataset is not None:
             arrays, held_out, note = _split(arrays, dataset, samples, batch_size)
             notes = (*notes, note)

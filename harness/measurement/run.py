@@ -64,7 +64,7 @@ def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], st
             reporter.watch("reference"),
             reporter.say,
         )
-    cell = request.cell(inputs.digest[:12] if request.asked.dataset else "synthetic", weights.digest[:12], inputs.description.seq_len)
+    cell = request.cell(inputs.digest[:12] if request.asked.dataset else None, weights.digest[:12], inputs.description.seq_len)
     if reference_answers.reason:
         reporter.say(reference_answers.reason)
     attempt = Attempt(
@@ -92,6 +92,7 @@ def _inputs(request: Request) -> dataset.Inputs:
         seq_len=request.asked.seq_len,
         batch_size=request.batch_size,
         trains=request.trains,
+        standard=request.inputs,
     )
 
 

@@ -13,7 +13,7 @@ from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.runs import find
 from harness.comparison.tables import Group, place_of
-from harness.report import computing, costs, hf_2019, scaling
+from harness.report import computing, costs, hf_2019, scaling, shapes
 from harness.report.contest import Contest, listed
 from sut.registry import FIT, SUTS, framework_of
 
@@ -180,13 +180,14 @@ class Content:
         batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
         tails = [f"{c.name}: {c.tail}" if len(contested) > 1 else c.tail for c in contested if c.tail][:_MOST_SENTENCES]
         if len(contested) < 2:
-            own = [sentence for c in contested for sentence in (*costs.sentences(c), *computing.sentences(c))]
+            own = [sentence for c in contested for sentence in (*costs.sentences(c), *shapes.sentences(c), *computing.sentences(c))]
             return [*batches, *tails, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        return [*answers, *rest, *tails, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
+        work = [f"{c.name}: {sentence}" for c in contested for sentence in shapes.sentences(c)][:_MOST_SENTENCES]
+        return [*answers, *rest, *tails, *work, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
     def scales(self) -> list[scaling.Scale]:

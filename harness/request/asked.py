@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, TASKS, SweepMark
+from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -27,6 +27,11 @@ def _name(value: str) -> str:
 def _interpreter(value: str) -> str:
     """A path made absolute; a bare name is looked up on PATH later, where it is missed with a sentence."""
     return str(Path(value).absolute()) if "/" in value else value
+
+
+def _dataset(value: str) -> str | Path:
+    """The name of a standard data set, or a path. `./uneven` is a path."""
+    return value if value in STANDARD_INPUTS else Path(value)
 
 
 def _one_of(names: Callable[[], Iterable[str]], flag: str) -> Callable[[str], str]:
@@ -117,8 +122,9 @@ class Asked:
     )
     dataset: Path | None = _flag(
         "your prompts: text, one a paragraph; or .jsonl with `prompt` and perhaps `max_new_tokens`, or `label` to train on; sam: a folder "
-        "of JPEG and PNG files",
-        type=Path,
+        "of JPEG and PNG files; or uneven: random inputs of seeded lengths, a tenth of the full one and more (bert's default); synthetic: "
+        "random inputs of full length (every other model's default)",
+        type=_dataset,
         metavar="FILE",
         default=None,
     )
@@ -146,6 +152,8 @@ class Asked:
     )
     submitter: str = _flag("the submitter's folder in the tree (default: unofficial)", read=_name, metavar="NAME", default="unofficial")
     cache: Path = _flag("environments, weights, inputs, references (default: .cache/)", type=Path, metavar="DIR", default=ROOT / ".cache")
+    standard: str | None = None
+    """`synthetic` or `uneven`, if --dataset names one of them and no file: no flag."""
     command: str = ""
     """The words as they were typed, without flags."""
     sweep: SweepMark | None = None
@@ -245,7 +253,9 @@ def read(namespace: argparse.Namespace, command: str) -> Asked:
     values: dict[str, Any] = {"command": command}
     for each in _flags():
         value = getattr(namespace, each.name)
-        if value is not None:
+        if each.name == "dataset" and isinstance(value, str):
+            values["standard"] = value
+        elif value is not None:
             value = value.absolute() if isinstance(value, Path) else value
             values[each.name] = each.metadata["read"](value) if each.metadata["read"] else value
     return Asked(**values)

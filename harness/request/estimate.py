@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.cell import Cell, Result, Status
+from harness.cell import STANDARD_INPUTS, Cell, Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.inputs import families
@@ -87,9 +87,10 @@ def _alike(request: Request, cell: Cell) -> bool:
     """Return whether a cell of the same name does as much work as the request. The inputs and weights may be others."""
     asked = request.cell()
     same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "prompt_tokens", "new_tokens", "options"))
-    synthetic = (request.asked.dataset is None) == (cell.dataset == "synthetic")
+    own = cell.dataset not in STANDARD_INPUTS
+    same_inputs = own if request.asked.dataset else cell.dataset == asked.dataset
     length = None if request.asked.dataset else request.size.inputs.get("sequence_length")  # with --seq-len it is that
-    return same and synthetic and (request.asked.seq_len or length) in (None, cell.seq_len)
+    return same and same_inputs and (request.asked.seq_len or length) in (None, cell.seq_len)
 
 
 def _samples(request: Request) -> int:

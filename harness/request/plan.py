@@ -9,7 +9,7 @@ from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import families, models, user_weights
+from harness.inputs import families, keras_generate, models, user_weights
 from harness.inputs.models import Model, Size
 from harness.request.asked import Asked
 from harness.request.request import STEPS, Request
@@ -40,6 +40,7 @@ def resolve(asked: Asked) -> Request:
     _check_duration(asked.duration, asked.mode)
     _check_files(asked, model)
     reasons += _of_training(asked)
+    reasons += _of_first_token(asked, model, size)
     end_tokens, why = _end_tokens(asked, model, weights)
     return Request(
         asked=asked,
@@ -175,6 +176,14 @@ def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None)
     return end_tokens, [f"--eos stop: an answer ends at its end token ({named}), and tokens count as produced{other}"]
 
 
+def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
+    """What a reader should know of a Keras SUT's time to the first token."""
+    generates = families.of(model, asked.trains).generates_tokens
+    if not generates or size.inputs["new_tokens"] != 1 or not asked.sut.startswith("keras"):
+        return []
+    return [keras_generate.FIRST_TOKEN]
+
+
 def _user_weights(asked: Asked, model: Model) -> user_weights.Folder | None:
     if asked.weights is None:
         return None
@@ -205,6 +214,8 @@ def _of_training(asked: Asked) -> Iterator[str]:
 
 
 def _check_files(asked: Asked, model: Model) -> None:
+    if asked.standard is not None:
+        families.drawn(model, asked.standard, asked.trains)
     if asked.dataset is not None and families.dataset_of(model, asked.trains).folder:
         families.dataset_of(model, asked.trains).count(asked.dataset)
     elif asked.dataset is not None and not asked.dataset.is_file():

@@ -96,7 +96,8 @@ class Request:
         parts = (self.asked.sut, self.model.name, self.size.name, self.asked.scenario, f"batch {self.batch_size}", self.precision)
         given = {"tokens": self.asked.seq_len, "steps": self.asked.steps}
         tokens = self.tokens and f"{self.tokens[0]} + {self.tokens[1]} tokens"
-        more = (self.model.second_task, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
+        standard = self.inputs if self.inputs != self.family.standard else None
+        more = (self.model.second_task, standard, *(f"{number} {unit}" for unit, number in given.items() if number), tokens)
         return " ".join((*parts, *filter(None, more)))
 
     @property
@@ -107,8 +108,16 @@ class Request:
             return None
         return int(self.size.inputs["prompt_length"]), int(self.size.inputs["new_tokens"])
 
-    def cell(self, dataset: str = "synthetic", weights: str = "seeded", seq_len: int | None = None) -> Cell:
-        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest."""
+    @property
+    def inputs(self) -> str:
+        """Which standard inputs are drawn, if the user brings none: `synthetic` or `uneven`."""
+        return self.asked.standard or self.family.standard
+
+    def cell(self, dataset: str | None = None, weights: str = "seeded", seq_len: int | None = None) -> Cell:
+        """The cell, where the digests of inputs and weights are known; else its name is right up to its digest.
+
+        `dataset`: the beginning of the digest of a user's inputs; None: they are standard inputs.
+        """
         return Cell(
             sut=self.asked.sut,
             model=self.model.name,
@@ -119,7 +128,7 @@ class Request:
             batch_size=self.batch_size,
             device=self.device,
             seq_len=seq_len or self.asked.seq_len,
-            dataset=dataset,
+            dataset=dataset or self.inputs,
             weights=weights,
             options=dict(self.options),
             eos=self.eos,

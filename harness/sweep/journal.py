@@ -35,7 +35,8 @@ def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
 
 
 def _brought(request: Request | None) -> list[object]:
-    """List what the user brings beside the flags: variables, digests of the data set's files, and names, sizes and dates of weight files.
+    """List what decides a cell beside the flags: the standard inputs, variables, digests of the data set's files, and names, sizes and
+    dates of weight files.
 
     Empty without a request.
     """
@@ -45,7 +46,12 @@ def _brought(request: Request | None) -> list[object]:
     files = [weights.path / name for name in weights.own_files] if weights else []
     stats = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     inputs = sorted(path for path in (dataset, *dataset.iterdir()) if path.is_file()) if dataset and dataset.is_dir() else [dataset]
-    return [sorted(request.variables.items()), [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs], stats]
+    return [
+        request.inputs,
+        sorted(request.variables.items()),
+        [path and hashlib.sha256(path.read_bytes()).hexdigest() for path in inputs],
+        stats,
+    ]
 
 
 def seed(folder: Path) -> int:

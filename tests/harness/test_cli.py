@@ -71,7 +71,10 @@ MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert"]
         ([*MOCK, "--batch-size", str(10**20)], "at least 1, and at most 1048576"),
         ([*MOCK, "--out", b"runs-\xff"], "is not UTF-8: rename what it names"),
         (["clean", "runs"], "clean runs: unknown; there are environments, checkpoints"),
-        (["sweep", "--sut", "mock", "--scenario", "Offline"], "--model, or the name of a recipe: accelerator, hf-2019, keras3-published"),
+        (
+            ["sweep", "--sut", "mock", "--scenario", "Offline"],
+            "--model, or the name of a recipe: accelerator, front-page, hf-2019, keras3-published",
+        ),
         (["sweep", "--sut", "mock", "--scenario", "Offline", "--model", "bert", "--until", "2"], "such as 2%"),
         (
             ["--sut", "mock", "--scenario", "Offline", "--model", "ctrl", "--seq-len", "512"],

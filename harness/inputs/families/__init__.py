@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.cell import STANDARD_INPUTS
 from harness.errors import UsageError
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
@@ -70,6 +71,8 @@ class Family:
 
     Attributes:
         synthetic: (size, samples, stream) → random inputs; another stream gives other values. `size.inputs` holds what the TOML says.
+        uneven: as `synthetic`, with seeded lengths; None: `--dataset uneven` is refused.
+        standard: which of the two is taken unless the user chooses.
         twin: (inputs, size, stream) → (arrays of the same shapes and other values, behind rows that show each shape once; how many such
             rows). The last of these rows is the largest. Another stream gives other values. None: every input has one shape.
         describe: inputs → what they are like.
@@ -93,6 +96,8 @@ class Family:
     """
 
     synthetic: Callable[[Size, int, int], Arrays]
+    uneven: Callable[[Size, int, int], Arrays] | None = None
+    standard: str = STANDARD_INPUTS[0]
     twin: Callable[[Arrays, Size, int], tuple[Arrays, int]] | None = None
     describe: Callable[[Arrays], Description] = lambda arrays: Description()
     dataset: Dataset | None = None
@@ -113,6 +118,17 @@ def of(model: Model, trains: bool = False) -> Family:
     """The family of a model; `trains`: as it is trained, if it is. Raises KeyError for one that is not in FAMILIES."""
     family: Family = importlib.import_module(FAMILIES[model.family]).FAMILY
     return family.trained or family if trains else family
+
+
+def drawn(model: Model, inputs: str, trains: bool = False) -> Callable[[Size, int, int], Arrays]:
+    """The function that draws the standard inputs of this name. Raises UsageError if the model's inputs have one length."""
+    family = of(model, trains)
+    if inputs == STANDARD_INPUTS[0]:
+        return family.synthetic
+    if family.uneven is None:
+        here = " in a training" if trains else ""
+        raise UsageError(f"--dataset {inputs}: the inputs of {model.name} have one length{here}: leave it out")
+    return family.uneven
 
 
 def counts_most(name: str) -> bool:

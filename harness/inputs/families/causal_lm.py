@@ -26,6 +26,17 @@ def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
     }
 
 
+def _uneven(size: Size, samples: int, stream: int) -> Arrays:
+    """Prompts of 10 % to 100 % of the size's prompt length (`text.uneven_lengths`). All answers are of one length."""
+    width = size.inputs["prompt_length"]
+    lengths = text.uneven_lengths(width, samples, stream)
+    return {
+        "input_ids": text.random_padded(size, lengths, width, stream)["input_ids"],
+        "prompt_length": lengths,
+        "max_new_tokens": np.full(samples, size.inputs["new_tokens"], np.int32),
+    }
+
+
 def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: int | None) -> tuple[Arrays, tuple[str, ...]]:
     reader = own or tokenizer.of_bytes(closing=False)
     prompts, unused = text.read(path)
@@ -117,6 +128,7 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
 
 FAMILY = Family(
     synthetic=_synthetic,
+    uneven=_uneven,
     twin=_twin,
     least_flops=_least_flops,
     counts_most=True,

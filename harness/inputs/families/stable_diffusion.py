@@ -1,7 +1,9 @@
 """The inputs of a model that makes images of prompts.
 
-`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the empty one that guidance leads away from; both begin with the mark of
-the beginning and are filled up with the mark of the end. `noise` float32 [samples, side / 8, side / 8, 4]: what the first step starts from.
+`input_ids` and `negative_ids` int32 [samples, 77]: the prompt, and the one that guidance leads away from; both begin with the mark of the
+beginning and are filled up with the mark of the end. A user's negative prompts are empty. Synthetic ones are all different, because a SUT
+could encode one that is always the same before the clock starts.
+`noise` float32 [samples, side / 8, side / 8, 4]: what the first step starts from.
 """
 
 from __future__ import annotations
@@ -44,9 +46,14 @@ _FREE = ("bos_token_id", "eos_token_id", "pad_token_id", "sample_size")
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
+    return _arrays(size, _drawn_prompts(size, samples, stream, 1), _drawn_prompts(size, samples, stream, 2), stream)
+
+
+def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[list[int]]:
+    """Random words between the marks of the beginning and of the end. Another `which` gives other words."""
     config, length = size.config, size.inputs["prompt_length"]
-    words = np.random.default_rng([_SEED, stream, 1]).integers(0, config["bos_token_id"], (samples, length))
-    return _arrays(size, [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()], stream)
+    words = np.random.default_rng([_SEED, stream, which]).integers(0, config["bos_token_id"], (samples, length))
+    return [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()]
 
 
 def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
@@ -57,13 +64,12 @@ def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
     return {"image": 2 * image - 1, "label": rng.standard_normal((samples, side // 8, side // 8, 4), np.float32)}
 
 
-def _arrays(size: Size, rows: list[list[int]], stream: int) -> Arrays:
-    config, width = size.config, size.config["max_position_embeddings"]
-    side = config["image_size"] // 8
-    empty = [[config["bos_token_id"], config["eos_token_id"]]] * len(rows)
+def _arrays(size: Size, rows: list[list[int]], negative: list[list[int]], stream: int) -> Arrays:
+    width = size.config["max_position_embeddings"]
+    side = size.config["image_size"] // 8
     return {
         "input_ids": text.padded(rows, width, size),
-        "negative_ids": text.padded(empty, width, size),
+        "negative_ids": text.padded(negative, width, size),
         "noise": np.random.default_rng([_SEED, stream]).standard_normal((len(rows), side, side, 4), np.float32),
     }
 
@@ -76,7 +82,8 @@ def _read(model: Model, size: Size, path: Path, own: Tokenizer | None, seq_len: 
         if len(row) > most:
             raise UsageError(f"{path}:{prompt.line}: the prompt has {len(row)} tokens and {model.name} takes {most}: shorten it")
     first, *others = text.notes(path, size, rows, reader, own, f", padded to {most}")
-    return _arrays(size, rows, 0), (first, *unused, *others)
+    empty = [[size.config["bos_token_id"], size.config["eos_token_id"]]] * len(rows)
+    return _arrays(size, rows, empty, 0), (first, *unused, *others)
 
 
 def _least_flops(size: Size, arrays: Arrays) -> float:

@@ -20,6 +20,8 @@ from harness.inputs.tokenizer import Tokenizer
 
 SEED = 20240611
 """Synthetic inputs are drawn with it."""
+SHORTEST_SHARE = 0.1
+"""The shortest input of the data set `uneven` over its width."""
 # Prompts are padded to a multiple of this, for every SUT alike, so that their cells can be compared: compiled ones are slow at odd lengths.
 _WIDTH = 8
 _SPECIAL_IDS = (0, 1, 2)
@@ -115,6 +117,23 @@ def random_ids(size: Size, shape: tuple[int, int], stream: int) -> np.ndarray:
     """Seeded ids that mean text, int32 of `shape`."""
     usual = np.setdiff1d(np.arange(size.config["vocab_size"]), size.inputs.get("special_ids", _SPECIAL_IDS))
     return usual[np.random.default_rng([SEED, stream]).integers(0, len(usual), shape)].astype(np.int32)
+
+
+def uneven_lengths(width: int, count: int, stream: int) -> np.ndarray:
+    """Lengths from a tenth of `width` to all of it, in tokens, in seeded order: int32 [count].
+
+    They are equally far apart, so the longest one and the mean depend neither on the count nor on the stream.
+    """
+    lengths = np.ceil(width * np.linspace(1.0, SHORTEST_SHARE, count)).astype(np.int32)
+    return np.random.default_rng([SEED, stream, *b"lengths"]).permutation(lengths)
+
+
+def random_padded(size: Size, lengths: np.ndarray, width: int, stream: int) -> Arrays:
+    """Random ids of these lengths, padded behind → `input_ids` and `attention_mask`, int32 [samples, width]."""
+    ids = random_ids(size, (len(lengths), width), stream)
+    rows = [row[:length] for row, length in zip(ids.tolist(), lengths, strict=True)]
+    mask = np.arange(width) < lengths[:, None]
+    return {"input_ids": padded(rows, width, size), "attention_mask": mask.astype(np.int32)}
 
 
 def encode(model: Model, size: Size, prompts: list[Prompt], path: Path, reader: Tokenizer) -> list[list[int]]:

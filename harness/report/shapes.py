@@ -1,0 +1,66 @@
+"""Sentences on what the lengths of prompts and answers do to a comparison of Keras SUTs with others."""
+
+from __future__ import annotations
+
+from harness.comparison.tables import Group
+from harness.inputs import keras_generate, models
+from harness.report.contest import Contest, listed
+from sut.registry import SUTS
+
+
+def sentences(contest: Contest) -> list[str]:
+    """What KerasHub's way to generate costs in this comparison, a sentence each; empty if it has no Keras SUT, or only such.
+
+    The factor is `keras_generate.weights` over `keras_generate.least_weights`, of the size's configuration. It counts products
+    with weights, and neither attention's own products nor padding. There is none for a user's weights or prompts.
+    """
+    keras = [g for g in contest.good if _is_keras(g)]
+    if contest.groups[0].cell.task != "generate" or len(keras) in (0, len(contest.good)):
+        return []
+    if _lengths_differ(keras[0]):
+        return [
+            "the prompts are of uneven length: KerasHub and KerasNLP pad them on the right, start where the shortest prompt of a "
+            "batch ends, and read each longer one token by token from there"
+        ]
+    tokens = _tokens(keras[0])
+    if tokens is None:
+        return []
+    first = [keras_generate.FIRST_TOKEN] if tokens[1] == 1 else []
+    return [*first, *_more(keras, *tokens)]
+
+
+def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
+    """A sentence for the Keras SUTs that are compiled, and one for those that are not."""
+    cell = keras[0].cell
+    size = models.load(cell.model, cell.task).sizes[cell.size]
+    least = keras_generate.least_weights(size, prompt, new)
+    found = []
+    for eager in (False, True):
+        suts = [g.sut for g in keras if (g.execution == "eager") is eager]
+        if suts:
+            factor = keras_generate.weights(size, prompt, new, all_logits=eager) / least
+            why = "passes over the answer's columns before it has tokens for them"
+            also = ", and computes logits for them that it does not use" if eager else ""
+            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {factor:.2f} × the multiplications needed, because Keras {why}{also}")
+    return found
+
+
+def _is_keras(group: Group) -> bool:
+    return group.cell.sut in SUTS and group.cell.sut.startswith("keras")
+
+
+def _lengths_differ(group: Group) -> bool:
+    lengths = group.last.record.get("qsl", {})
+    return group.cell.dataset == "uneven" or lengths.get("shortest") != lengths.get("longest")
+
+
+def _tokens(group: Group) -> tuple[int, int] | None:
+    """Tokens of each prompt and of its answer; None if the size or the inputs are a user's."""
+    cell = group.cell
+    if cell.dataset != "synthetic" or cell.model not in models.names():
+        return None
+    model = models.load(cell.model, cell.task)
+    if cell.size not in model.sizes:
+        return None
+    own = model.sizes[cell.size].inputs
+    return cell.prompt_tokens or own["prompt_length"], cell.new_tokens or own["new_tokens"]
