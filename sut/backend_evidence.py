@@ -17,7 +17,7 @@ def evidence(
     name: str,
     watch: Callable[[], dict[str, Any]],
     *,
-    held: Set[str],
+    held: Mapping[str, int],
     computed: Set[str],
     detail: Mapping[str, Any],
 ) -> Evidence:
@@ -30,7 +30,8 @@ def evidence(
         backend: `sut.jax_programs` or a module `sut.keras3.on_<backend>`.
         name: the part of the model that the call is to reach, for the reader.
         watch: makes the call, and returns what the backend saw of it; `graphs` is its number of compiled graphs.
-        held, computed: the dtypes of the weights, and those their layers compute in (a mixed policy casts at each call).
+        held: the dtypes of the weights, and how many elements there are of each.
+        computed: the dtypes that their layers compute in (a mixed policy casts at each call).
         detail: more facts for the reader, such as versions.
     """
     dtype = min(held)
@@ -49,6 +50,7 @@ def evidence(
             "call": name,
             **seen,
             "parameter_dtypes": sorted(held),
+            "weights": precision.weights_detail(held),
             "compute_dtypes": sorted(computed),
             "product_error": product_error,
             **detail,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import numpy as np
@@ -10,6 +13,24 @@ _SIDE = 256
 # Root mean square of the error over that of the exact product, seen with 256 × 256 normal operands: float32 2e-7, tf32 (10 bits kept of
 # each operand) 4e-4, bfloat16 (7 bits) 2.5e-3. The limits lie between, at the geometric means.
 _LIMITS = {"float32": 1e-5, "tf32": 1e-3}
+
+
+def count_elements(weights: Iterable[tuple[str, int]]) -> Counter[str]:
+    """Name of a dtype → elements. `weights`: (name of its dtype, elements) of each parameter of a loaded model."""
+    elements: Counter[str] = Counter()
+    for dtype, count in weights:
+        elements[dtype] += count
+    return elements
+
+
+def weights_detail(elements: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """The `weights` of an evidence's detail: name of a dtype → how many `elements` there are of it, and their `bytes`."""
+    return {dtype: {"elements": count, "bytes": count * _bits(dtype) // 8} for dtype, count in sorted(elements.items())}
+
+
+def _bits(dtype: str) -> int:
+    digits = re.search(r"\d+", dtype)
+    return int(digits[0]) if digits else 8  # bool has none in its name
 
 
 @cache

@@ -23,6 +23,16 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
+# Framework → the counters that its evidence always holds, whatever the execution is. Evidence without one was not taken by the framework.
+_COUNTED = {
+    "PyTorch": ("regions", "script_calls", "forward_passes"),
+    "JAX": ("regions", "operators", "host_callbacks"),
+    "TensorFlow": ("regions", "operators", "products_left", "products_left_of_xla", "xla_clusters_run", "host_callbacks"),
+}
+_STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
+"""Precision of a cell → the dtype that its weights have in memory."""
+_LEAST_OF_WEIGHTS = 0.95
+"""The share of the checkpoint's elements that must be among the loaded ones: SUTs leave out parts of a checkpoint that they never use."""
 _BARE = "a submission without a run directory around it holds no evidence"
 
 
@@ -73,18 +83,33 @@ def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
         yield Fault(f"the round has no rule for the execution {execution}; it has {executions}", f"one of {executions}", execution)
         return
     if evidence is None:
-        yield "the worker left none, neither from before nor from after the test"
+        yield _no_evidence(test)
         return
+    framework = subject.recorded("framework")
     yield from _contradictions(rule, *evidence, str(subject.recorded("execution")))
+    yield from _uncounted(rule, *evidence, framework if isinstance(framework, str) else "")
 
 
-def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> list[str]:
+def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str, framework: str = "") -> list[str]:
     """List what contradicts that `execution` ran, one sentence each. Empty if nothing does.
 
     Args:
         before, after: the evidence from before and after one test, as JSON holds it.
+        framework: whose counters the evidence must hold; empty: none need be there.
     """
-    return [str(fault) for fault in _contradictions(rule, before, after, execution)]
+    faults = [*_contradictions(rule, before, after, execution), *_uncounted(rule, before, after, framework)]
+    return [str(fault) for fault in faults]
+
+
+def _uncounted(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], framework: str) -> Iterator[str]:
+    """Counters that the framework always has and the evidence lacks. A counter that is missing would otherwise be passed over."""
+    judged = {*rule.a_batch, *rule.a_pass}
+    for when, each in (("before", before), ("after", after)):
+        counts = each.get("detail")
+        held = counts if isinstance(counts, dict) else {}
+        lacking = [_WORDS[name] for name in _COUNTED.get(framework, ()) if name in judged and name not in held]
+        if lacking:
+            yield f"the evidence from {when} the test does not count {', '.join(lacking)}; {framework} counts them"
 
 
 def _contradictions(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str) -> Iterator[Fault | str]:
@@ -180,17 +205,70 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
     if rule.max_graph_breaks is not None and breaks is not None and not (isinstance(breaks, int) and breaks <= rule.max_graph_breaks):
         most = rule.max_graph_breaks
         yield Fault(f"{shorten(breaks)} graph breaks; {execution} may have {most}", f"at most {most}", shorten(breaks))
-    if not 0 <= after - before <= rule.max_new_graphs_while_measuring:
+    if after < before:
+        text = f"{before} graphs before and {after} after the test: the watched calls did not use the same graphs"
+        yield Fault(text, "the same graphs before and after", f"{before} and {after}")
+    elif after - before > rule.max_new_graphs_while_measuring:
         most = rule.max_new_graphs_while_measuring
         yield Fault(f"{after - before} new graphs while measuring; {most} are allowed", f"at most {most}", str(after - before))
 
 
 def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
     evidence, expected = _before_and_after(test), subject.recorded("cell", "precision")
-    if evidence is None or expected is None:
-        yield "the worker left no evidence of it, or the record names no precision"
+    if expected is None:
+        yield "the record names no precision"
+        return
+    if evidence is None:
+        yield _no_evidence(test)
         return
     for when, each in zip(("before", "after"), evidence, strict=True):
         if each.get("precision") != expected:
             value = shorten(each.get("precision"))
             yield Fault(f"{value} {when} the test; the cell says {shorten(expected)}", shorten(expected), value)
+        if subject.recorded("framework"):  # older records name none, and their evidence does not count the weights
+            yield from weights_faults(each, when, str(expected), subject.recorded("parameters"))
+
+
+def _no_evidence(test: LoadGenRun) -> str:
+    """Why there is no evidence from both before and after the test."""
+    if fault := test.faults.get("outcome.json"):
+        return f"the worker's evidence cannot be read: {fault}"
+    lacking = [when for when in ("before", "after") if not isinstance((test.outcome or {}).get(f"evidence_{when}"), dict)]
+    return f"the worker left no evidence from {' and '.join(lacking)} the test"
+
+
+def weights_faults(evidence: Mapping[str, Any], when: str, precision: str, parameters: object) -> Iterator[Fault | str]:
+    """Weights of another dtype than the precision's, and weights that the evidence does not account for.
+
+    Args:
+        when: `before` or `after`.
+        parameters: the number of elements of the checkpoint; not judged where it is none.
+    """
+    elements = _elements(evidence)
+    if elements is None:
+        yield f"the evidence from {when} the test does not count the weights by dtype"
+        return
+    stored = _STORED.get(precision, precision)
+    for dtype, count in elements.items():
+        if dtype != stored:
+            text = f"{count} elements of the weights are {shorten(dtype)} {when} the test; {shorten(precision)} stores {stored}"
+            yield Fault(text, stored, shorten(dtype))
+    total = sum(elements.values())
+    if type(parameters) is int and total < _LEAST_OF_WEIGHTS * parameters:
+        text = f"the evidence from {when} the test accounts for {total} of {parameters} parameters of the checkpoint"
+        yield Fault(text, str(parameters), str(total))
+
+
+def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
+    """Dtype → elements of the loaded weights; None where the evidence holds no such counts."""
+    detail = evidence.get("detail")
+    weights = detail.get("weights") if isinstance(detail, dict) else None
+    if not isinstance(weights, dict):
+        return None
+    elements = {}
+    for dtype, counts in weights.items():
+        count = counts.get("elements") if isinstance(counts, dict) else None
+        if type(count) is not int or count < 0:
+            return None
+        elements[str(dtype)] = count
+    return elements

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from compliance.scoring import root_mean_square
 from compliance.scoring.payload import values
 from compliance.scoring.value import Accuracy, Arrays, spread
 
@@ -22,6 +23,7 @@ def score(
 
     Each row is compared up to and including the first token that differs. Behind it the two have different pasts and compare no more.
     `compared_fraction` is the share of the reference's first 64 tokens of each row that were compared.
+    A tolerance with `logit_rms` limits the root mean square of the teacher-forced logits' differences, too.
     """
     if logits is None:
         raise ValueError("generated tokens are judged together with teacher-forced logits, and there are none (logits.npy)")
@@ -31,7 +33,9 @@ def score(
         raise ValueError(f"the teacher-forced logits are {logits.shape} and the reference's {reference['logits'].shape}: not of one run")
     expected = reference["logits"][forced].astype(np.float64)
     deviation = spread(expected, "logits")
-    error = float(np.abs(logits[forced].astype(np.float64) - expected).max() / deviation)
+    errors = np.abs(logits[forced].astype(np.float64) - expected) / deviation
+    error = float(errors.max())
+    rms, rms_passes = root_mean_square.judge(errors, tolerance)
     payloads = [values(answers, i, np.int32) for i in range(len(counts))]
     rows = [_row(tokens, reference, i, int(counts[i])) for i, tokens in enumerate(payloads)]
     wrong_counts = sum(r is None for r in rows)
@@ -47,12 +51,14 @@ def score(
         "compared_fraction_limit": tolerance["compared_fraction"],
         "logit_gap": float(gaps.max(initial=0) / deviation),
         "logit_gap_limit": tolerance["logit_gap"],
+        **rms,
     }
     passed = (
         error <= tolerance["logit_error"]
         and detail["logit_gap"] <= tolerance["logit_gap"]
         and not wrong_counts
         and detail["compared_fraction"] >= tolerance["compared_fraction"]
+        and rms_passes
     )
     return Accuracy("logit_error", error, tolerance["logit_error"], passed, detail)
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from harness.inputs.models import Model, Size
+from sut.registry import framework_of
 
 DATA = Path(__file__).with_name("disagreement.toml")
 FACTOR = {"float32": 10.0, "tf32": 3.0, "bfloat16": 3.0}
 """Precision → limit over the largest disagreement measured: another machine sums in another order, and more inputs hold a worse one.
 Lower precisions have less, because rounding the weights, which is the same everywhere, makes the most of their errors."""
+RMS_FACTOR = 1.3
+"""Limit over the largest measured root mean square of the same framework, in bfloat16. It varies less than a largest error does: of eight
+sets of 64 inputs by up to 1.15, and of eight inputs by 1.5."""
+_RMS, _RMS_SAMPLES = "logit_rms", 64
 _UNMEASURED = 2.0
 _LARGEST_SIZE, _DEVICE = "base", "cpu"
 # tf32 keeps three bits more than bfloat16. It was never measured, and no CPU has it.
@@ -34,27 +39,39 @@ def measurements(kind: str = "measured") -> tuple[Mapping[str, Any], ...]:
     return tuple(tomllib.loads(DATA.read_text(encoding="utf-8")).get(kind, ()))
 
 
-def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:
+def limits(model: Model, size: Size, precision: str, device: str, sut: str = "", samples: int = 0) -> dict[str, float]:
     """The limits of one cell, by name.
 
     Each is FACTOR times the largest disagreement measured of this model, size, precision and device. Where that was not measured, it is
     twice as much of size base on a CPU, and more in proportion where there are more layers. No limit is looser than the model's own
     (`answer.tolerance`), which alone holds where nothing of the model was measured. What was measured of long answers counts where the
     answers are longer than the size's own.
+
+    `logit_rms` is RMS_FACTOR times the largest of the SUTs on the same framework, because frameworks round at other places. It is limited
+    only where that was measured, and where there are enough samples.
+
+    Args:
+        sut: whose framework counts for `logit_rms`; empty: there is no such limit.
+        samples: the number of inputs whose answers are compared.
     """
     loosest = model.tolerance[precision]
     same = _rows(model, precision, size.name, device)
     own = model.sizes.get(size.name, size)
-    if size.inputs.get("new_tokens", 0) <= own.inputs.get("new_tokens", 0):
+    longer = size.inputs.get("new_tokens", 0) > own.inputs.get("new_tokens", 0)
+    if not longer:
         same = [row for row in same if "new_tokens" not in row]
     like, share = (precision, 1.0) if same else _LIKE.get(precision, (precision, 1.0))
     rows = same or _rows(model, like, _LARGEST_SIZE, _DEVICE)
     if not rows:
-        return dict(loosest)
-    factor = FACTOR[precision] * (1.0 if same else _UNMEASURED * _depth(model, size))
+        return {name: bound for name, bound in loosest.items() if name != _RMS}
+    room = 1.0 if same else _UNMEASURED * _depth(model, size)
+    factor = FACTOR[precision] * room
     made = {}
     for name, bound in loosest.items():
-        if name.endswith(("_error", "_gap")):
+        if name == _RMS:
+            if samples >= _RMS_SAMPLES and (largest := _largest_rms(rows, sut, longer)):
+                made[name] = min(bound, float(f"{RMS_FACTOR * room * largest:.3g}"))
+        elif name.endswith(("_error", "_gap")):
             measured = "logit_error" if name == "logit_gap" else name  # an honest SUT's gap is at most twice its logit error
             made[name] = min(bound, float(f"{share * factor * max(row[measured] for row in rows):.3g}"))
         elif name.endswith("_psnr"):  # decibels of a mean square: an error that is `factor` times as large has 20 log10(factor) fewer
@@ -64,6 +81,19 @@ def limits(model: Model, size: Size, precision: str, device: str) -> dict[str, f
         else:
             made[name] = bound
     return made
+
+
+def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> float:
+    """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 where none was measured.
+
+    Args:
+        longer: whether the answers are longer than the size's own: then such answers must have been measured.
+    """
+    framework = framework_of(sut)
+    of_framework = [row for row in rows if framework and framework_of(row["sut"]) == framework and _RMS in row]
+    if longer and not any("new_tokens" in row for row in of_framework):
+        return 0.0
+    return max((row[_RMS] for row in of_framework), default=0.0)
 
 
 def of_training(model: Model, size: Size, precision: str, device: str) -> dict[str, float]:

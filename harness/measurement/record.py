@@ -17,6 +17,7 @@ from harness.measurement.attempt import Attempt
 from harness.request.request import Request
 from scenarios.worker.job import WorkerOutcome
 from sut import variables as environment_variables
+from sut.registry import framework_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,8 @@ class Record:
         digests: BLAKE3 of the weights; sha256 of inputs, reference and, once it is written, LoadGen's trace.
         inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
             Answers are told by the worker.
+        framework: the one that computes, in words, whose evidence holds counters of its own; empty: the SUT runs on none.
+        parameters: of the checkpoint; tied ones count once.
         training: how many `parameters` are trained, of the model's or of LoRA's beside them; what the names of the model's own begin with
             if only a `part` of it is trained, else empty; the `seed` of synthetic inputs, else None; the
             `benchmark` and the `ruleset` of MLPerf Training whose keys its log has. None: nothing is trained.
@@ -48,6 +51,7 @@ class Record:
     benchmark: Mapping[str, str]
     family: str
     execution: str
+    framework: str
     loadgen: str
     qsl: Mapping[str, Any]
     accuracy: Mapping[str, Any]
@@ -98,6 +102,7 @@ def make(attempt: Attempt) -> Record:
         benchmark={"name": request.benchmark, "official": request.official},
         family=request.model.family,
         execution=request.spec.execution,
+        framework=framework_of(request.asked.sut),
         loadgen=request.rules.wheel,
         qsl=_qsl(attempt),
         accuracy=_accuracy(attempt),
@@ -156,7 +161,7 @@ def _accuracy(attempt: Attempt) -> dict[str, Any]:
     judged: dict[str, Any] = {
         "score": model.score,
         "keys": list(model.answer_keys),
-        "tolerance": limits.of_training(*place) if request.trains else limits.limits(*place),
+        "tolerance": limits.of_training(*place) if request.trains else limits.limits(*place, request.asked.sut, attempt.inputs.count),
     }
     if request.trains:
         judged |= {"score": "loss_curve", "keys": ["loss"]}

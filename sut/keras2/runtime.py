@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from sut import backend_evidence
+from sut import backend_evidence, precision
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import on_tensorflow as backend  # no file of Keras 3: it knows TensorFlow alone
@@ -64,7 +64,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any],
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held={v.dtype.name for v in model.weights},
+        held=precision.count_elements((v.dtype.name, v.shape.num_elements()) for v in model.weights),
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_weights},
         detail={"jit_compile": bool(model.jit_compile), "tf_keras": tf_keras.__version__, **versions},
     )

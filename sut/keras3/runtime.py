@@ -15,7 +15,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from sut import backend_evidence
+from sut import backend_evidence, precision
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.keras3 import exact
@@ -99,7 +99,7 @@ def evidence(model: Any, workload: Workload, name: str, call: Callable[[], Any],
         workload,
         f"{type(model).__name__}.{name}",
         lambda: backend.watch(model, call),
-        held={keras.backend.standardize_dtype(v.dtype) for v in weights},
+        held=precision.count_elements((keras.backend.standardize_dtype(v.dtype), math.prod(v.shape)) for v in weights),
         computed={layer.compute_dtype for layer in model._flatten_layers() if layer._trainable_variables},
         detail={"jit_compile": bool(model.jit_compile), "keras": keras.__version__, "keras_hub": keras_hub.__version__, **versions},
     )

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import backend_evidence, jax_programs, weights_files
+from sut import backend_evidence, jax_programs, precision, weights_files
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 
@@ -63,7 +63,7 @@ def in_flight(workload: Workload) -> int:
 
 def evidence(weights: Weights, workload: Workload, name: str, call: Callable[[], object]) -> Evidence:
     """See `backend_evidence.evidence`."""
-    dtypes = {values.dtype.name for values in weights.values()}
+    held = precision.count_elements((values.dtype.name, values.size) for values in weights.values())
     return backend_evidence.evidence(
-        jax_programs, workload, name, lambda: jax_programs.watch(call), held=dtypes, computed=dtypes, detail={}
+        jax_programs, workload, name, lambda: jax_programs.watch(call), held=held, computed=set(held), detail={}
     )

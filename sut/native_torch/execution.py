@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -131,6 +132,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "dynamo_graphs": graphs,
             "script_modules": script_modules,
             "parameter_dtypes": dtypes,
+            "weights": precision.weights_detail(_elements(model)),
             "product_error": max([product_error, *seen.product_errors]),
             "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
             "float32_matmul_precision": torch_profile.matmul_setting(),
@@ -143,6 +145,11 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             **(compiled.detail(model, workload.device) if is_compiled else {}),
         },
     )
+
+
+def _elements(model: torch.nn.Module) -> Counter[str]:
+    """Name of a dtype → elements of all parameters, each once. LoRA's are among them."""
+    return precision.count_elements((str(p.dtype).removeprefix("torch."), p.numel()) for p in model.parameters())
 
 
 def _precision(dtypes: Sequence[str], errors: Sequence[float], seen: torch_profile.Observed) -> str:

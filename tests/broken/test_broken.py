@@ -18,7 +18,7 @@ from compliance import rules
 from compliance.checks.evidence import findings
 from compliance.scoring import accuracy
 from harness.inputs import models
-from sut.registry import SUTS
+from sut.registry import SUTS, framework_of
 from tests.support.frameworks import run_module, tiny_workload
 
 MODULES = {
@@ -166,7 +166,7 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     """What the checks of evidence and of precision find."""
     assert "error" not in result, result["error"]
     execution, precisions = SUTS[sut].execution, [result[when]["precision"] for when in ("before", "after")]
-    found = findings(rules.load().evidence[execution], result["before"], result["after"], execution)
+    found = findings(rules.load().evidence[execution], result["before"], result["after"], execution, framework_of(sut))
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import shutil
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -36,6 +37,7 @@ from tests.support.mutations import (
     other_hash_of_a_file,
     other_token,
     out_of_order,
+    on_framework,
     outcome,
     put_in,
     record,
@@ -396,6 +398,11 @@ PROVENANCE = [
     Mutation("what says graph does not tell XLA's programs", "performance-evidence", executed("graph", *[seen(1)] * 2)),
     Mutation("XLA compiled what says eager", "performance-evidence", executed("eager", *[seen(0, xla_programs=1)] * 2)),
     Mutation("the worker left no evidence", "performance-evidence", outcome("performance", evidence_before=None)),
+    Mutation("a framework's evidence lacks its counters", "performance-evidence", on_framework("PyTorch")),
+    Mutation("a framework's evidence does not count the weights", "performance-precision", on_framework("PyTorch")),
+    Mutation(
+        "a share in the evidence is no number", "performance-precision", outcome("performance", evidence_before=seen(0, share=math.nan))
+    ),
     Mutation("another precision ran", "performance-precision", outcome("performance", evidence_after=seen(0, "tf32"))),
     Mutation("another precision ran in the accuracy test", "accuracy-precision", outcome("accuracy", evidence_before=seen(0, "bfloat16"))),
 ]

@@ -89,7 +89,7 @@ def test_no_limit_is_looser_than_the_models_own(model):
         for precision, loosest in known.tolerance.items():
             for device in ("cpu", "cuda"):
                 made = of(model, size, precision, device)
-                assert made.keys() == loosest.keys()
+                assert made.keys() == loosest.keys() - {"logit_rms"}  # which only a SUT of a measured framework has
                 at_least = ("fraction", "iou", "psnr")
                 assert all(made[name] >= loosest[name] for name in made if name.endswith(at_least))
                 assert all(made[name] <= loosest[name] for name in made if not name.endswith(at_least))
@@ -101,6 +101,48 @@ def test_what_was_not_measured_is_judged_by_size_base_with_more_room():
     assert of("bert", "base", "tf32", "cuda")["logit_error"] < of("bert", "base", "bfloat16")["logit_error"]
     new = replace(models.load("bert"), name="never-measured")
     assert limits.limits(new, new.sizes["tiny"], "float32", "cpu") == new.tolerance["float32"]
+
+
+RMS = [row for row in limits.measurements() if "logit_rms" in row]
+
+
+def rms_limit(model: str, size: str, sut: str, samples: int = 64, **inputs: int) -> float | None:
+    known = load(model)
+    found = known.sizes[size]
+    asked = replace(found, inputs={**found.inputs, **inputs})
+    return limits.limits(known, asked, "bfloat16", "cpu", sut, samples).get("logit_rms")
+
+
+@pytest.mark.parametrize("row", RMS, ids=lambda row: f"{row['model']}-{row['size']}-{row['sut']}")
+def test_every_measured_root_mean_square_is_within_its_limit(row):
+    limit = (
+        rms_limit(row["model"], row["size"], row["sut"], new_tokens=row["new_tokens"])
+        if "new_tokens" in row
+        else (rms_limit(row["model"], row["size"], row["sut"]))
+    )
+    assert limit is not None
+    assert 1.29 * row["logit_rms"] <= limit
+
+
+@pytest.mark.parametrize("model", ["bert", "mistral"])
+def test_every_measured_sut_of_bert_and_mistral_has_a_root_mean_square_in_bfloat16(model):
+    for size in ("tiny", "base"):
+        rows = [row for row in measured(model, size, "bfloat16", "cpu") if "new_tokens" not in row]
+        assert rows and all("logit_rms" in row for row in rows)
+
+
+def test_the_root_mean_square_is_limited_by_suts_of_the_same_framework():
+    largest = max(row["logit_rms"] for row in RMS if (row["model"], row["size"]) == ("bert", "tiny") and "torch" in row["sut"])
+    assert rms_limit("bert", "tiny", "keras3-torch") == pytest.approx(limits.RMS_FACTOR * largest, rel=0.01)
+    assert rms_limit("bert", "tiny", "native-jax") > rms_limit("bert", "tiny", "keras3-torch")
+    assert rms_limit("bert", "full", "keras3-torch") > 2 * rms_limit("bert", "base", "keras3-torch")
+
+
+def test_the_root_mean_square_has_no_limit_where_nothing_was_measured_or_few_inputs_are_compared():
+    assert rms_limit("bert", "tiny", "mock") is None
+    assert rms_limit("bert", "tiny", "native-jax", samples=63) is None
+    assert rms_limit("mistral", "base", "native-jax", new_tokens=200) is None
+    assert rms_limit("distilbert", "tiny", "native-jax") is None
 
 
 def test_long_answers_do_not_loosen_the_limits_of_short_ones():

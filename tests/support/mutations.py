@@ -120,6 +120,11 @@ def executed(execution: str, before: dict[str, Any], after: dict[str, Any]) -> C
     return do
 
 
+def on_framework(framework: str) -> Callable[[Path], Any]:
+    """The record says that this framework computed; the evidence stays that of a SUT without one."""
+    return lambda run: edit_json(run / "record.json", lambda d: {**d, "framework": framework})
+
+
 def compiled(before: int, after: int, breaks: int | None = 0) -> Callable[[Path], Any]:
     return executed("compile", *(seen(graphs, breaks=breaks, share=1.0) for graphs in (before, after)))
 

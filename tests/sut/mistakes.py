@@ -113,6 +113,7 @@ CHANGES = {
     "epsilon 1e-6 for 1e-5": modules("variance_epsilon", 1e-6),
     "epsilon 1e-5 for 1e-6": modules("eps", 1e-5),
     "weights rounded to float16": parameters(lambda p: p.half().to(p.dtype)),
+    "weights rounded to int8": parameters(lambda p: int8(p) if p.ndim == 2 else p),
     "float16 cache": cache(lambda x: x.half().to(x.dtype)),
     "int8 cache": cache(int8),
     "sampling at temperature 0.3": generation(do_sample=True, temperature=0.3, top_k=0),

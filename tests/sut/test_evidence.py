@@ -11,7 +11,7 @@ import pytest
 
 from compliance import rules
 from compliance.checks.evidence import findings
-from sut.registry import SUTS
+from sut.registry import SUTS, framework_of
 from tests.sut.conftest import EAGER_OR_XLA, IN_BFLOAT16, KERAS2, NAMES, PAIRS
 
 KERAS = [name for name in (*NAMES, *KERAS2) if SUTS[name].classes.startswith("keras")]
@@ -22,7 +22,7 @@ TENSORFLOW += [*((sut, "bert") for sut in KERAS2), ("keras2-tensorflow", "mistra
 def judged(sut, before, after):
     """What the audit's rules find wrong with the evidence of a SUT from before and after one test."""
     execution = SUTS[sut].execution
-    return list(findings(rules.load("v6.1").evidence[execution], before, after, execution))
+    return list(findings(rules.load("v6.1").evidence[execution], before, after, execution, framework_of(sut)))
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)

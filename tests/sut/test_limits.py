@@ -14,18 +14,29 @@ from sut.registry import REFERENCE
 from tests.conftest import CACHE
 
 WEIGHTS = "weights rounded to float16"
+ROOT_MEAN_SQUARE = {
+    "bert": ("epsilon 1e-5 for 1e-12", "weights rounded to int8"),
+    "mistral": ("epsilon 1e-6 for 1e-5", "weights rounded to int8"),
+}
+"""In bfloat16: mistakes whose largest error is that of an honest SUT."""
 MISTAKES = {
     ("bert", "float32"): ("exact GELU for its tanh form", "epsilon 1e-5 for 1e-12", "epsilon 1e-6 for 1e-12", WEIGHTS),
     ("mistral", "float32"): ("epsilon 1e-6 for 1e-5", WEIGHTS, "float16 cache"),
     ("gemma", "float32"): ("epsilon 1e-5 for 1e-6", WEIGHTS, "float16 cache"),
-    ("mistral", "bfloat16"): ("sampling at temperature 0.1", "sampling at temperature 0.3", "int8 cache"),
+    ("mistral", "bfloat16"): ("sampling at temperature 0.1", "sampling at temperature 0.3", "int8 cache", *ROOT_MEAN_SQUARE["mistral"]),
+    ("bert", "bfloat16"): ROOT_MEAN_SQUARE["bert"],
 }
 HONEST = {
     ("bert", "float32"): ("other order of summation",),
     ("mistral", "float32"): ("other order of summation", "no cache", "other buckets"),
     ("gemma", "float32"): ("other order of summation", "no cache", "other buckets"),
     ("mistral", "bfloat16"): ("other order of summation", "no cache", "other buckets"),
+    ("bert", "bfloat16"): ("other order of summation",),
 }
+
+
+def _tolerance(cell: MeasuredSize, precision: str) -> dict[str, float]:
+    return limits.limits(cell.model, cell.size, precision, "cpu", "native-torch-eager", cell.inputs.count)
 
 
 def cases(of: dict[tuple[str, str], tuple[str, ...]]) -> list[tuple[str, str, str]]:
@@ -49,7 +60,7 @@ def scored(interpreter: Callable[[str], Path], tmp_path_factory: pytest.TempPath
             folders[model, precision] = folder = tmp_path_factory.mktemp(f"{model}-{precision}")
             changes = [*MISTAKES[model, precision], *HONEST[model, precision]]
             cell.answer("native-torch-eager", precision, "tests.sut.mistakes", changes=changes, folder=str(folder))
-        return cell.score(folders[model, precision] / f"{change}.npz", limits.limits(cell.model, cell.size, precision, "cpu"))
+        return cell.score(folders[model, precision] / f"{change}.npz", _tolerance(cell, precision))
 
     return score
 
@@ -71,3 +82,10 @@ def test_sampling_and_an_imprecise_cache_are_seen_by_the_suts_own_logits_alone(s
         assert found.value <= found.threshold
         assert found.detail["logit_gap"] <= found.detail["logit_gap_limit"]
         assert found.detail["argmax_fraction"] < found.detail["argmax_fraction_limit"]
+
+
+@pytest.mark.parametrize(("model", "change"), [(model, change) for model, changes in ROOT_MEAN_SQUARE.items() for change in changes])
+def test_in_bfloat16_the_root_mean_square_alone_sees_a_mistake_in_all_weights(scored, model, change):
+    found = scored(model, "bfloat16", change)
+    assert found.value <= found.threshold
+    assert found.detail["logit_rms"] > found.detail["logit_rms_limit"]

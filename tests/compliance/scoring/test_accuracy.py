@@ -56,6 +56,27 @@ def test_the_error_is_the_largest_difference_in_standard_deviations(shift, row, 
     assert found.passed == (found.value <= 1e-3)
 
 
+def test_a_limit_on_the_root_mean_square_fails_what_the_largest_error_passes():
+    shifted = CLASSES["logits"] + np.float32(5e-4 * CLASSES["logits"].std())
+    loose, tight = (
+        accuracy.score("logits", predicted(shifted), CLASSES, {**TOLERANCE, "logit_rms": limit}, ("logits",), None)
+        for limit in (6e-4, 4e-4)
+    )
+    assert loose.detail["logit_rms"] == pytest.approx(5e-4, rel=1e-2)
+    assert (loose.passed, tight.passed) == (True, False)
+    assert "logit_rms" not in score_logits(predicted(shifted)).detail
+
+
+def test_the_root_mean_square_of_tokens_is_that_of_their_teacher_forced_logits():
+    shifted = LOGITS[:FORCED] + np.float32(5e-4 * SPREAD)
+    tokens = generated(REFERENCE["tokens"])
+    assert score_tokens(tokens, shifted, logit_rms=6e-4).passed
+    found = score_tokens(tokens, shifted, logit_rms=4e-4)
+    assert not found.passed
+    assert found.detail["logit_rms"] == pytest.approx(5e-4, rel=1e-2)
+    assert found.detail["logit_rms_limit"] == 4e-4
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_what_is_not_a_number_never_passes(value):
     wrong = CLASSES["logits"].copy()

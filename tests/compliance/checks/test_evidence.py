@@ -1,0 +1,76 @@
+"""What the evidence must hold: the counters of its framework, and all weights in the precision of the cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from compliance import rules
+from compliance.checks.evidence import findings, weights_faults
+
+RULES = rules.load().evidence
+COUNTED = {
+    ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1},
+    ("xla", "JAX"): {"regions": 1, "operators": 0, "host_callbacks": 0, "xla_programs": 1},
+    ("graph", "TensorFlow"): {
+        "regions": 1, "operators": 0, "products_left": 0, "host_callbacks": 0, "xla_clusters_run": 0, "xla_programs": 0,
+    },
+}  # fmt: skip
+
+
+def seen(graphs: int, **detail: Any) -> dict[str, Any]:
+    return {"graphs": graphs, "graph_breaks": None, "precision": "float32", "detail": detail}
+
+
+def held(**elements: int) -> dict[str, Any]:
+    return seen(0, weights={dtype: {"elements": count, "bytes": 2 * count} for dtype, count in elements.items()})
+
+
+def faults(evidence: dict[str, Any], precision: str = "bfloat16", parameters: int | None = 1000) -> list[str]:
+    return [str(fault) for fault in weights_faults(evidence, "before", precision, parameters)]
+
+
+@pytest.mark.parametrize(("execution", "framework"), COUNTED)
+def test_evidence_with_all_counters_of_its_framework_has_no_findings(execution, framework):
+    evidence = seen(int(execution != "eager"), **COUNTED[execution, framework])
+    assert findings(RULES[execution], evidence, evidence, execution, framework) == []
+
+
+@pytest.mark.parametrize(("execution", "framework"), COUNTED)
+def test_a_counter_that_the_framework_has_may_not_be_missing(execution, framework):
+    whole = COUNTED[execution, framework]
+    for name in whole.keys() - {"xla_programs"}:
+        evidence = seen(int(execution != "eager"), **{key: count for key, count in whole.items() if key != name})
+        found = findings(RULES[execution], evidence, evidence, execution, framework)
+        assert len(found) == 2
+        assert all(f"{framework} counts them" in text for text in found)
+        assert findings(RULES[execution], evidence, evidence, execution) == []
+
+
+def test_fewer_graphs_after_a_test_than_before_it_are_no_negative_number():
+    before, after = (seen(n, **COUNTED["xla", "JAX"]) for n in (2, 1))
+    assert findings(RULES["xla"], before, after, "xla", "JAX") == [
+        "2 graphs before and 1 after the test: the watched calls did not use the same graphs"
+    ]
+
+
+@pytest.mark.parametrize(("precision", "stored"), [("float32", "float32"), ("tf32", "float32"), ("bfloat16", "bfloat16")])
+def test_weights_that_are_all_there_in_the_precision_of_the_cell_pass(precision, stored):
+    assert faults(held(**{stored: 1000}), precision) == []
+    assert faults(held(**{stored: 951}), precision) == []
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float8_e4m3fn", "float16"])
+def test_weights_of_another_dtype_fail(dtype):
+    found = faults(held(**{"bfloat16": 400, dtype: 600}))
+    assert found == [f"600 elements of the weights are {dtype} before the test; bfloat16 stores bfloat16"]
+
+
+def test_weights_that_are_not_accounted_for_fail():
+    assert faults(held(bfloat16=400)) == ["the evidence from before the test accounts for 400 of 1000 parameters of the checkpoint"]
+
+
+@pytest.mark.parametrize("weights", [None, 7, {"bfloat16": 7}, {"bfloat16": {"elements": "7"}}, {"bfloat16": {"elements": -7}}])
+def test_evidence_that_does_not_count_the_weights_fails(weights):
+    assert faults(seen(0, weights=weights)) == ["the evidence from before the test does not count the weights by dtype"]
