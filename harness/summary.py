@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.cell import Result, short
 from scenarios.table import SCENARIOS
+from sut.matrix_library import UNKNOWN
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
@@ -106,14 +107,13 @@ def _multiplied(result: Result) -> str:
 
 def matrix_products(result: Result) -> dict[str, Any]:
     """What the evidence says of the library that multiplied matrices (`sut.matrix_library.fact`); empty in a result that lacks it."""
-    after = (result.evidence or {}).get("after") or {}
-    told = after.get("detail", {}).get("matrix_products")
+    told = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
     return told if isinstance(told, dict) else {}
 
 
 def library(told: Mapping[str, Any]) -> str:
     """A library, its instructions and its threads in words, as far as they are known: `MKL, AVX2, 2 threads`."""
-    known = {name: value for name, value in told.items() if value != "unknown"}
+    known = {name: value for name, value in told.items() if value != UNKNOWN}
     words = [known.get("library", "an unknown library"), known.get("instructions", "")]
     if threads := known.get("threads"):
         words.append(f"{threads} thread{'' if threads == 1 else 's'}")

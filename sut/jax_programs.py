@@ -168,8 +168,7 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
             for module in executable.hlo_modules():
                 if _plain(module.name.removeprefix("jit_")) in programs:
                     products += matrix_library.of_hlo(module.to_string())
-    fact = matrix_library.fact(matrix_library.most(products), threads=matrix_library.pool(_POOL))
-    return {**fact, "by_library": dict(products)} if products else fact
+    return matrix_library.fact(matrix_library.most(products), threads=matrix_library.pool(_POOL))
 
 
 def _run(call: Callable[[], Any]) -> Counter[str]:

@@ -51,7 +51,7 @@ class Observed:
         product_errors: the error (`sut.precision`) of a product made in the context of some passes; autocast and global switches count.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. If the call itself
             changed what torch may leave of float32 products, they count as the bits that may be left.
-        product_operators: operators of matrix products that no other operator calls → how many there were.
+        product_operators: operators of matrix products → how many there were.
     """
 
     operators: int = 0
@@ -217,7 +217,7 @@ def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str], 
             counts["operators_left"] += around != _INDUCTOR and within > 0
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
             if name.startswith(_PRODUCTS):
-                operators[name] += not called
+                operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
                 products.update([min(known, key=_BITS.__getitem__)] if known else [])
                 if around != _INDUCTOR:

@@ -13,6 +13,7 @@ from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.report.contest import Contest, listed
 from harness.summary import flops, library, matrix_products, share
+from sut.matrix_library import UNKNOWN
 from sut.registry import framework_of
 
 COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
@@ -26,6 +27,7 @@ WORDS = (
 
 
 _AVX512 = "avx512f"
+_CLEARLY = 1.2  # times as fast: a smaller difference is no reason to warn
 _NARROWER = ("AVX2", "AVX", "SSE4.2")  # than AVX-512, as `sut.matrix_library` names them
 
 
@@ -35,7 +37,7 @@ class _Products:
 
     Attributes:
         rates: floating-point operations a second of a large product, of each run.
-        libraries: the library with instructions and threads, in words, of each run that recorded them.
+        libraries: the library with instructions and threads, in words, of each run that names it.
         narrow: whether MKL took narrower instructions than an AMD processor has.
     """
 
@@ -111,13 +113,14 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
         variables = (f"{name}={value}" for name, value in sorted(cell.variables.items()))
         place = (cell.precision, cell.device, group.last.machine, *variables)
         for run in group.good:
-            rate = (run.result.evidence or {}).get("after", {}).get("matrix_flops")
+            rate = run.result.evidence.get("after", {}).get("matrix_flops")
             if framework and rate:
                 products = places.setdefault(place, {}).setdefault(framework, _Products())
                 products.rates.append(rate)
-                if told := matrix_products(run.result):
+                told = matrix_products(run.result)
+                if told.get("library", UNKNOWN) != UNKNOWN:
                     products.libraries.append(library(told))
-                    products.narrow = products.narrow or _narrow(told, group.last.record.get("machine", {}))
+                products.narrow = products.narrow or _narrow(told, group.last.record.get("machine", {}))
     return places
 
 
@@ -142,7 +145,7 @@ def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
     """One sentence on each framework whose MKL leaves instructions of an AMD processor unused and that others outrun."""
     for name, products in of_one.items():
         by_rate = sorted(of_one.items(), key=lambda item: -item[1].rate)
-        faster = {other: p.rate / products.rate for other, p in by_rate if p.rate > products.rate and not p.narrow}
+        faster = {other: p.rate / products.rate for other, p in by_rate if p.rate > _CLEARLY * products.rate and not p.narrow}
         if products.narrow and faster:
             ratios = listed([f"{ratio:.1f}" for ratio in faster.values()])
             multiply = "multiply" if len(faster) > 1 else "multiplies"

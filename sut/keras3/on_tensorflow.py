@@ -117,8 +117,7 @@ def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
     kernels = Counter("oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace))
     # 0 stands for as many as this process may use.
     threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
-    fact = matrix_library.fact(matrix_library.most(kernels), threads=threads)
-    return {**fact, "by_library": dict(kernels)} if kernels else fact
+    return matrix_library.fact(matrix_library.most(kernels), threads=threads)
 
 
 @dataclass(frozen=True)

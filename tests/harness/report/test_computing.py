@@ -52,11 +52,17 @@ def test_the_library_its_instructions_and_threads_stand_beside_each_rate_and_mkl
         (AMD, (200e9, fact("MKL"))),
         (AMD, (200e9, fact("oneDNN", "AVX2"))),
         (AMD, (500e9, fact("MKL", "AVX2"))),
+        (AMD, (400e9, fact("MKL", "AVX2"))),
         (MACHINE, RUNS["native-torch-eager"]),
     ],
 )
 def test_nothing_is_said_of_intel_unless_mkl_leaves_instructions_of_an_amd_processor_unused(tmp_path, machine, torch):
     assert len(sentences(tmp_path, machine, RUNS | {"native-torch-eager": torch})) == 1
+
+
+def test_a_library_that_a_framework_does_not_report_is_left_out_of_the_rates(tmp_path):
+    rates, _ = sentences(tmp_path, runs=RUNS | {"keras3-tensorflow": (440e9, fact("unknown")), "native-jax": (460e9, fact("unknown"))})
+    assert "JAX 460 GFLOP/s, TensorFlow 440 GFLOP/s (oneDNN, 2 threads), PyTorch" in rates
 
 
 def test_a_run_that_recorded_no_library_has_its_rate_only(tmp_path):
