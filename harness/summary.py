@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from harness.cell import Cell, Result, short
 from scenarios.table import SCENARIOS
+from sut.matrix_library import UNKNOWN
 
 _ESTIMATES = {
     "early stopping": " (90th percentile, early-stopping estimate)",
@@ -28,7 +30,7 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.measured:
         yield "measured", measured(result)
     if "flops_per_second" in result.metrics:
-        yield "compute", computing(result.metrics)
+        yield "compute", computing(result.metrics) + _multiplied(result)
     if result.accuracy:
         yield "accuracy", accuracy(result)
     if result.evidence:
@@ -103,6 +105,26 @@ def computing(metrics: Mapping[str, float]) -> str:
     if part := metrics.get("matrix_share"):
         text_of_share = f", {share(part)} of what a large matrix product of this framework reaches ({flops(reached / part)})"
     return f"{flops(reached)} at least{text_of_share}"
+
+
+def _multiplied(result: Result) -> str:
+    told = matrix_products(result)
+    return f"; by {library(told)}" if told else ""
+
+
+def matrix_products(result: Result) -> dict[str, Any]:
+    """What the evidence says of the library that multiplied matrices (`sut.matrix_library.fact`); empty in a result that lacks it."""
+    told = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
+    return told if isinstance(told, dict) else {}
+
+
+def library(told: Mapping[str, Any]) -> str:
+    """A library, its instructions and its threads in words, as far as they are known: `MKL, AVX2, 2 threads`."""
+    known = {name: value for name, value in told.items() if value != UNKNOWN}
+    words = [known.get("library", "an unknown library"), known.get("instructions", "")]
+    if threads := known.get("threads"):
+        words.append(f"{threads} thread{'' if threads == 1 else 's'}")
+    return ", ".join(filter(None, words))
 
 
 def flops(rate: float) -> str:

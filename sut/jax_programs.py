@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
-from sut import matrix_rate, precision
+from sut import matrix_library, matrix_rate, precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla",)
@@ -29,6 +30,7 @@ _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}  # X
 _DOT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)")
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
 _RUN = re.compile(r"PjitFunction\((.+)\)")
+_POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, whatever library computes on them
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
@@ -149,8 +151,24 @@ def watch(call: Callable[[], Any]) -> dict[str, Any]:
         "operators": sum(n for name, n in run.items() if name not in programs and name != _HANDED_OVER),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
+        "matrix_products": _matrix_products(programs),
         **_precisions(programs),
     }
+
+
+def _matrix_products(programs: Set[str]) -> dict[str, Any]:
+    """See `matrix_library.fact`: of these programs, as XLA compiled them.
+
+    XLA hands a product to YNNPACK, which takes the widest instructions that it knows for the processor and reports none. XLA's own
+    target says nothing of them. A build whose programs cannot be read leaves the library unknown.
+    """
+    products = Counter[str]()
+    with suppress(Exception):  # no figure depends on it
+        for executable in jax.devices()[0].client.live_executables():
+            for module in executable.hlo_modules():
+                if _plain(module.name.removeprefix("jit_")) in programs:
+                    products += matrix_library.of_hlo(module.to_string())
+    return matrix_library.fact(matrix_library.most(products), threads=matrix_library.pool(_POOL))
 
 
 def _run(call: Callable[[], Any]) -> Counter[str]:

@@ -51,6 +51,7 @@ class Observed:
         product_errors: the error (`sut.precision`) of a product made in the context of some passes; autocast and global switches count.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. If the call itself
             changed what torch may leave of float32 products, they count as the bits that may be left.
+        product_operators: operators of matrix products → how many there were.
     """
 
     operators: int = 0
@@ -67,6 +68,7 @@ class Observed:
     operators_left_of_script: int = 0
     product_errors: tuple[float, ...] = ()
     product_bits: Counter[int] = field(default_factory=Counter)
+    product_operators: Counter[str] = field(default_factory=Counter)
 
     @property
     def compiled_share(self) -> float:
@@ -134,6 +136,7 @@ class _Passes:
         self.errors: list[float] = []
         self.outside, self.settings = matmul_setting(), set[str]()
         self.counts, self.products = Counter[str](), Counter[str]()
+        self.operators = Counter[str]()
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
@@ -171,7 +174,7 @@ class _Passes:
         bits = Counter[int]()
         for dtype, count in self.products.items():
             bits[bits_of[dtype]] += count
-        return Observed(**self.counts, product_errors=tuple(self.errors), product_bits=bits)
+        return Observed(**self.counts, product_errors=tuple(self.errors), product_bits=bits, product_operators=self.operators)
 
     def _begin_record(self) -> None:
         self.profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True)
@@ -180,7 +183,7 @@ class _Passes:
     def _end_record(self) -> None:
         """The profiler's own events: torch's list of them takes a hundred times as long to make."""
         self.profile.stop()
-        _count(self.profile.profiler.kineto_results.events(), self.counts, self.products)
+        _count(self.profile.profiler.kineto_results.events(), self.counts, self.products, self.operators)
         self.profile.profiler = None  # the profile holds itself, and with it its record until Python's collector finds both
 
     def _bits_of_float32(self) -> int:
@@ -188,10 +191,11 @@ class _Passes:
         return min((_SETTINGS.get(setting, 32) for setting in self.settings - {self.outside}), default=32)
 
 
-def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) -> None:
+def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str], operators: Counter[str]) -> None:
     """Add the counts of these events, which are of whole passes.
 
     `counts`: by the names of `Observed`. `products`: matrix products, by the narrowest dtype of their inputs.
+    `operators`: matrix products, by their operator.
     """
     entered, leaking = set[int](), set[int]()
     entered_script, leaking_script = set[int](), set[int]()
@@ -213,6 +217,7 @@ def _count(events: Sequence[Any], counts: Counter[str], products: Counter[str]) 
             counts["operators_left"] += around != _INDUCTOR and within > 0
             counts["operators_left_of_script"] += around != _SCRIPTED and within > 0
             if name.startswith(_PRODUCTS):
+                operators[name] += 1
                 known = [dtype for dtype in event.dtypes() if dtype in _BITS]
                 products.update([min(known, key=_BITS.__getitem__)] if known else [])
                 if around != _INDUCTOR:

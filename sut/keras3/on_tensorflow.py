@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context as tf_context  # the list of all traced functions has no public name
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession  # the public one writes its trace to files
 
-from sut import matrix_rate, precision
+from sut import matrix_library, matrix_rate, precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla", "graph")
@@ -26,6 +26,7 @@ _FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
+_KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")  # of an operator within a graph
 _CALLBACKS = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _functions_run: set[str] = set()  # with products, in all watched calls of this process
 
@@ -97,9 +98,26 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),
         "products_left_of_xla": sum(functions[name].products_left for name in run if name in functions),
+        "matrix_products": _matrix_products(trace, any(name in functions and functions[name].compiled for name in run)),
         "product_bits": {str(bits): n for bits, n in sorted(product_bits.items())},
         "run_functions_eagerly": tf.config.functions_run_eagerly(),
     }
+
+
+def _matrix_products(trace: bytes, compiled: bool) -> dict[str, Any]:
+    """See `matrix_library.fact`: of the watched call.
+
+    TensorFlow rewrites a graph's products into operators of oneDNN, whose instructions it does not report. (oneDNN would print them if
+    ONEDNN_VERBOSE were set before it is first used.) Neither the trace nor the text of a program shows which library XLA takes.
+    """
+    if tf.config.get_visible_devices("GPU"):
+        return matrix_library.fact()
+    if compiled:
+        return matrix_library.fact(threads=matrix_library.pool("tf_XLAEigen"))
+    kernels = Counter("oneDNN" if name.startswith(b"_Mkl") else "Eigen" for name in _KERNEL_RUN.findall(trace))
+    # 0 stands for as many as this process may use.
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or matrix_library.processors()
+    return matrix_library.fact(matrix_library.most(kernels), threads=threads)
 
 
 @dataclass(frozen=True)

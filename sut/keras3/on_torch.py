@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import torch
 
-from sut import torch_profile
+from sut import torch_products, torch_profile
 from sut.contract import Unsupported
 
 EXECUTIONS = ("eager",)
@@ -58,6 +58,7 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "operators_called": seen.operators_called,
         "regions": seen.regions,
         "script_calls": seen.script_calls,
+        "matrix_products": torch_products.about(str(weight.device), weight.dtype, seen.product_operators),
         "product_bits": {str(bits): n for bits, n in sorted(seen.product_bits.items())},
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import transformers
 
-from sut import device_memory, precision, torch_profile
+from sut import device_memory, precision, torch_products, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
 from sut.native_torch import compiled, scripted
@@ -138,6 +138,7 @@ def evidence(model: torch.nn.Module, workload: Workload, name: str, call: Callab
             "float32_matmul_precision": torch_profile.matmul_setting(),
             "attention": getattr(getattr(model, "config", None), "_attn_implementation", None),
             "device": _device_name(workload),
+            "matrix_products": torch_products.about(workload.device, dtype, seen.product_operators),
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
             "transformers": transformers.__version__,

@@ -6,6 +6,7 @@ tests/broken has the SUTs that run otherwise than they are named.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,30 @@ def test_the_products_of_the_measured_call_are_counted_by_their_bits(probed, sut
     bits = {when: probed(sut, model).evidence[when]["detail"]["product_bits"] for when in ("before", "bfloat16")}
     assert list(bits["before"]) == ["32"]
     assert max(bits["bfloat16"], key=lambda b: bits["bfloat16"][b]) == "16"
+
+
+@pytest.mark.parametrize(("sut", "model"), PAIRS)
+def test_the_library_of_matrix_products_is_named_with_its_threads_as_far_as_the_framework_shows_it(probed, sut, model):
+    told = probed(sut, model).evidence["before"]["detail"]["matrix_products"]
+    named = {
+        ("PyTorch", "eager"): ("MKL", "oneDNN"),
+        ("PyTorch", "compile"): ("MKL", "oneDNN"),
+        ("PyTorch", "script"): ("MKL", "oneDNN"),
+        ("JAX", "xla"): ("YNNPACK", "oneDNN"),
+        ("TensorFlow", "graph"): ("oneDNN", "Eigen"),
+        ("TensorFlow", "xla"): ("unknown",),  # XLA's choice is in neither the trace nor the program
+    }
+    assert told["library"] in named[framework_of(sut), SUTS[sut].execution]
+    assert told["threads"] > 0
+    if framework_of(sut) == "PyTorch":
+        assert told["instructions"] != "unknown"
+        assert sum(told["operators"].values()) > 0
+
+
+@pytest.mark.skipif("avx512bw" not in Path("/proc/cpuinfo").read_text(), reason="torch calls oneDNN in bfloat16 with AVX-512 only")
+@pytest.mark.parametrize(("sut", "model"), [pair for pair in IN_BFLOAT16 if pair[0].startswith("native-torch")])
+def test_torch_multiplies_in_bfloat16_by_onednn(probed, sut, model):
+    assert probed(sut, model).evidence["bfloat16"]["detail"]["matrix_products"]["library"] == "oneDNN"
 
 
 @pytest.mark.parametrize(

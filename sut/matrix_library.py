@@ -1,0 +1,92 @@
+"""Which library multiplies a framework's matrices, with which instructions and how many threads. Standard library only.
+
+Each function reads what a framework or a library reported. `UNKNOWN` stands for what none of them reports.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+UNKNOWN = "unknown"
+_TASKS = Path("/proc/self/task")
+_MKL_HEADER = re.compile(r"MKL_VERBOSE .*\(Intel\(R\) ([^)]+)\)")
+_MKL_CALL = re.compile(r"MKL_VERBOSE \w*GEMM\w*\(")
+_ONEDNN_CALL = re.compile(r"onednn_verbose,.*exec,cpu,(?:matmul|inner_product),([^,]+),")
+_INSTRUCTIONS = {"amx": "AMX", "avx10": "AVX10", "avx512": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse41": "SSE4.1"}
+_OF_XLA = {  # names that XLA gives to its fusions and custom calls, as they begin
+    "__ynn_fusion": "YNNPACK",
+    "__xnn_fusion": "XNNPACK",
+    "__onednn$matmul": "oneDNN",
+    "__cublas$": "cuBLAS",
+    "__triton": "Triton",
+}
+_COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(.*\{$")
+_FUSION = re.compile(r'calls=%([\w.-]+).*"kind":"(__\w+)"')
+_TARGET = re.compile(r'custom_call_target="(__[\w$]+)"')
+
+
+def fact(library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | None = None) -> dict[str, Any]:
+    """The value of `matrix_products` in `Evidence.detail`; `threads` is "unknown" if it is None or 0."""
+    return {"library": library, "instructions": instructions, "threads": threads or UNKNOWN}
+
+
+def printed(text: str) -> tuple[str, str]:
+    """(library, instructions) of a product, from the lines that MKL and oneDNN print of it in their verbose modes.
+
+    MKL names its instructions once in a process, on its first line, and on processors of Intel only.
+    """
+    if call := _ONEDNN_CALL.search(text):
+        return "oneDNN", next((name for word, name in _INSTRUCTIONS.items() if word in call[1]), UNKNOWN)
+    if not _MKL_CALL.search(text):
+        return UNKNOWN, UNKNOWN
+    header = _MKL_HEADER.search(text)
+    return "MKL", header[1] if header else UNKNOWN
+
+
+def of_hlo(text: str) -> Counter[str]:
+    """Library → how many matrix products of a program it computes, by the text of the program that XLA compiled.
+
+    A plain `dot` counts as unknown: XLA chooses its library after this text is made. (TensorFlow 2.21 shows a plain `dot`, and a
+    profile of its process shows kernels of YNNPACK.)
+    """
+    kinds = {found[1]: found[2] for found in _FUSION.finditer(text)}
+    products = Counter[str]()
+    computation = ""
+    for line in text.splitlines():
+        if header := _COMPUTATION.match(line):
+            computation = header[1]
+        elif " dot(" in line:
+            products[_library(kinds.get(computation, ""))] += 1
+        elif (target := _TARGET.search(line)) and (library := _library(target[1])) != UNKNOWN:
+            products[library] += 1
+    return products
+
+
+def most(products: Mapping[str, int]) -> str:
+    """The library of most products."""
+    return max(products, key=lambda name: products[name], default=UNKNOWN)
+
+
+def pool(name: str) -> int:
+    """How many threads of this process have names that begin so."""
+    count = 0
+    for task in _TASKS.glob("*/comm"):
+        try:
+            count += task.read_text(encoding="utf-8").startswith(name)
+        except OSError:  # it ended meanwhile
+            continue
+    return count
+
+
+def processors() -> int | None:
+    """How many processors this process may use; None if the system does not report it."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+def _library(name: str) -> str:
+    return next((library for beginning, library in _OF_XLA.items() if name.startswith(beginning)), UNKNOWN)

@@ -1,0 +1,77 @@
+"""Which library multiplies matrices, read from what libraries, programs and the system report."""
+
+import threading
+from collections import Counter
+
+import pytest
+
+from sut import matrix_library
+
+MKL_ON_AMD = (
+    "MKL_VERBOSE oneMKL 2024.0 Update 2 Product build 20240605 for Intel(R) 64 architecture Intel(R) Architecture processors, Lnx 2.60GHz\n"
+    "MKL_VERBOSE SGEMM(T,N,384,64,384,0x7f,0x55,384,0x55,384,0x7f,0x55,384) 8.00ms CNR:OFF Dyn:1 FastMM:1 TID:0  NThr:2\n"
+)
+MKL_ON_INTEL = MKL_ON_AMD.replace(
+    "Intel(R) Architecture processors", "Intel(R) Advanced Vector Extensions 512 (Intel(R) AVX-512) enabled processors"
+)
+ONEDNN = (
+    "onednn_verbose,v1,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16 support\n"
+    "onednn_verbose,v1,primitive,exec,cpu,matmul,{},undef,src:bf16::blocked:ab::f0 wei:bf16::blocked:ba::f0,,64x384:384x384,7.7\n"
+)
+HLO = """HloModule jit_f, is_scheduled=true
+
+%fused (a: f32[4,4]) -> f32[4,4] {
+  ROOT %dot.0 = f32[4,4]{1,0} dot(%a, %a), lhs_contracting_dims={1}
+}
+
+%sums (a: f32[4,4]) -> f32[4] {
+  ROOT %r = f32[4]{0} reduce(%a, %zero), dimensions={0}, to_apply=%add
+}
+
+ENTRY %main.1 (a: f32[4,4]) -> f32[4,4] {
+  %y = f32[4,4]{1,0} fusion(%a), kind=kCustom, calls=%fused, backend_config={"fusion_config":{"kind":"__ynn_fusion"}}
+  %s = f32[4]{0} fusion(%a), kind=kCustom, calls=%sums, backend_config={"fusion_config":{"kind":"__ynn_fusion"}}
+  %p = f32[4,4]{1,0} dot(%a, %a), lhs_contracting_dims={1}
+  ROOT %c = f32[4,4]{1,0} custom-call(%y, %p), custom_call_target="__onednn$matmul"
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (MKL_ON_AMD, ("MKL", "unknown")),
+        (MKL_ON_INTEL, ("MKL", "AVX-512")),
+        (MKL_ON_AMD.splitlines()[0], ("unknown", "unknown")),
+        (ONEDNN.format("brg_matmul:avx512_core_bf16"), ("oneDNN", "AVX-512")),
+        (ONEDNN.format("brg_matmul:avx10_1_512_amx"), ("oneDNN", "AMX")),
+        (ONEDNN.format("jit:avx2"), ("oneDNN", "AVX2")),
+        (ONEDNN.format("ref:any"), ("oneDNN", "unknown")),
+        ("", ("unknown", "unknown")),
+    ],
+)
+def test_mkl_and_onednn_print_what_multiplied(lines, told):
+    assert matrix_library.printed(lines) == told
+
+
+def test_a_program_of_xla_names_the_library_of_each_product_and_of_no_other_fusion():
+    assert matrix_library.of_hlo(HLO) == {"YNNPACK": 1, "unknown": 1, "oneDNN": 1}
+
+
+def test_most_products_decide_and_none_leave_the_library_unknown():
+    assert matrix_library.most(Counter(YNNPACK=5, unknown=1)) == "YNNPACK"
+    assert matrix_library.most({}) == "unknown"
+
+
+def test_the_threads_of_a_pool_are_counted_by_their_names(tmp_path, monkeypatch):
+    for number, name in enumerate(("tf_XLAEigen/1", "tf_XLAEigen/2", "python")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
+    monkeypatch.setattr(matrix_library, "_TASKS", tmp_path)
+    assert matrix_library.pool("tf_XLAEigen") == 2
+    assert matrix_library.fact(threads=matrix_library.pool("none"))["threads"] == "unknown"
+
+
+def test_this_process_has_a_thread_of_its_own():
+    name = (matrix_library._TASKS / str(threading.main_thread().native_id) / "comm").read_text().strip()
+    assert matrix_library.pool(name) >= 1
