@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from statistics import median
 
 from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
@@ -15,7 +14,7 @@ from harness.comparison.runs import find
 from harness.comparison.tables import Group, place_of
 from harness.report import computing, costs, hf_2019, scaling, shapes
 from harness.report.contest import Contest, listed
-from sut.registry import FIT, SUTS, framework_of
+from sut.registry import FIT, SUTS
 
 _MOST_SENTENCES = 12
 _WIDE = 0.1  # of an interval that holds 1: half its width, from which on more repeats are advised
@@ -207,23 +206,8 @@ class Content:
 
     @cached_property
     def products(self) -> list[str]:
-        """A sentence for each place with two frameworks or more: how fast each framework multiplied large matrices beside the runs.
-
-        A place is a precision, a device, a machine and environment variables.
-        """
-        rates: dict[tuple[str, ...], dict[str, list[float]]] = {}
-        for g in self.current:
-            framework = framework_of(g.cell.sut)
-            flops = [rate for run in g.good if (rate := run.result.evidence.get("after", {}).get("matrix_flops"))]
-            if framework and flops:
-                where = (g.last.machine, *(f"{name}={value}" for name, value in sorted(g.cell.variables.items())))
-                rates.setdefault((g.cell.precision, g.cell.device, *where), {}).setdefault(framework, []).extend(flops)
-        told = {key: of_one for key, of_one in rates.items() if len(of_one) > 1}
-        return [
-            f"large matrix products in {precision} on {device}{', ' + ', '.join(filter(None, where)) if len(told) > 1 else ''}: "
-            f"{', '.join(_rates(of_one))}; a model that spends its time in such products is about as much faster or slower"
-            for (precision, device, *where), of_one in sorted(told.items())
-        ]
+        """How fast each framework multiplies large matrices, and by which library."""
+        return computing.product_sentences(self.current)
 
     @cached_property
     def means(self) -> list[str]:
@@ -319,12 +303,6 @@ class Content:
             cells = f"{statistics.plural(older, 'cell')} measured earlier"
             sentences.append(f"left out: {cells}, by other versions, other files of SUTs, or for another time (see ./run.sh history)")
         return sentences
-
-
-def _rates(flops: Mapping[str, Sequence[float]]) -> list[str]:
-    """`PyTorch 184 GFLOP/s` of each framework, the fastest first; the median of its runs."""
-    medians = sorted(((median(values), name) for name, values in flops.items()), reverse=True)
-    return [f"{name} {rate / 1e9:,.0f} GFLOP/s" for rate, name in medians]
 
 
 def _token_ms(group: Group) -> float | None:
