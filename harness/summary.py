@@ -10,8 +10,8 @@ from scenarios.table import SCENARIOS
 from sut.matrix_library import UNKNOWN
 
 _ESTIMATES = {
-    "early stopping": " (90th percentile, early-stopping estimate)",
-    "percentile": " (90th percentile, too few queries for an early-stopping estimate)",
+    "early stopping": " by early stopping",
+    "percentile": " of too few queries for early stopping",
 }
 _TOLD = (
     *("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction"),
@@ -53,12 +53,14 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
 
 
 def speed(result: Result) -> str:
-    """The figures of a result in one line, the scenario's own first."""
+    """The figures of a result in one line, the one by which SUTs are compared first."""
     m, one = result.metrics, result.metric
     assert one is not None
-    parts = [f"{short(one.value)} {one.unit}{_ESTIMATES.get(one.estimate, '')}"]
+    parts = [f"{short(one.value)} {one.unit}"]
     if "latency_p50_ms" in m:
-        parts.append(f"median {m['latency_p50_ms']:.4g} ms")
+        plain = [f"90th percentile {m['latency_p90_ms']:.4g} ms"] if "latency_p90_ms" in m else []
+        estimate = f"LoadGen's 90th percentile{_ESTIMATES.get(one.estimate, '')} {parts[0]}"
+        parts = [f"median {m['latency_p50_ms']:.4g} ms", *plain, estimate]
     if "tokens_per_second" in m:
         parts.append(f"{short(m['tokens_per_second'])} tokens/s")
     if one.name == "ms_per_step":
