@@ -38,6 +38,11 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
     ):
         if share is not None and share >= limits[0]:
             (serious if share >= limits[1] else notes).append(text.format(share))
+    if (slower := noise.get("fresh_slower")) is not None:
+        serious.append(
+            f"inputs that it had not met took {slower:.3g} times as long as those it had: it keeps a part of its answers, or the machine "
+            "was disturbed: measure again"
+        )
     return serious, notes
 
 

@@ -79,11 +79,22 @@ def between(
         gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a training, the times of its steps.
         slowest_ns: the slowest batch of the calibration; of a training, the median step.
     """
-    others = stolen = None
-    if before and after:
-        span = (after.at_ns - before.at_ns) / 1e9
-        others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
-        stolen = (after.steal - before.steal) / span
+    others, stolen = _rates(before, after)
     stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
     stalled_ns = float(stalls.sum()) - len(stalls) * slowest_ns
     return Disturbance(seconds, others, stolen, len(stalls), stalled_ns / 1e9, float(stalls.max(initial=0)) / 1e9)
+
+
+def taken(before: ProcessorTimes | None, after: ProcessorTimes | None) -> float | None:
+    """Processors, on average, that other programs and the hypervisor took between two readings. None: the system does not tell."""
+    others, stolen = _rates(before, after)
+    return None if others is None or stolen is None else others + stolen
+
+
+def _rates(before: ProcessorTimes | None, after: ProcessorTimes | None) -> tuple[float | None, float | None]:
+    """(`other_processors`, `stolen_processors`) of a `Disturbance`."""
+    if not before or not after or after.at_ns <= before.at_ns:
+        return None, None
+    span = (after.at_ns - before.at_ns) / 1e9
+    others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
+    return others, (after.steal - before.steal) / span

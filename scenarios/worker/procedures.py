@@ -76,6 +76,9 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
         _write_own_logits(job, sut)
+    looked_back = _look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}
+    fresh = looked_back.get("fresh")
+    doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
         "calibration": calibration,
         "plan": dataclasses.asdict(plan),
@@ -85,8 +88,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
-        "disturbance": dataclasses.asdict(disturbances),
-        **(_look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}),
+        "disturbance": {**dataclasses.asdict(disturbances), **doubt},
+        **looked_back,
     }
 
 
