@@ -85,3 +85,10 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"
         )
     return _with(evidence, batches=len(batches))
+
+
+def threads(evidence: Evidence) -> dict[str, int]:
+    """`threads`: the framework's own count of its threads. Empty if it tells none."""
+    products = evidence.detail.get("matrix_products") or {}
+    count = products.get("threads", evidence.detail.get("threads"))
+    return {"threads": count} if type(count) is int else {}

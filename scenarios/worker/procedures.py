@@ -88,7 +88,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
-        "disturbance": {**dataclasses.asdict(disturbances), **doubt},
+        "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
         **looked_back,
     }
 
