@@ -19,10 +19,10 @@ ROUNDS = 8
 
 
 class _Sut:
-    """Takes `batch_ns` for a batch; with `keeps` a thousandth of it for one that it has met."""
+    """Takes `batch_ns` for a batch; with `keeps` the `saved` part less for one that it has met."""
 
-    def __init__(self, batch_ns: int, keeps: bool):
-        self.batch_ns, self.keeps = batch_ns, keeps
+    def __init__(self, batch_ns: int, keeps: bool, saved: float = 0.999):
+        self.batch_ns, self.keeps, self.saved = batch_ns, keeps, saved
         self.now_ns, self.met = 0, set[bytes]()
 
     def prepare(self, batch: Batch) -> Batch:
@@ -30,7 +30,7 @@ class _Sut:
 
     def predict(self, batch: Batch) -> Batch:
         key = batch["input_ids"].tobytes()
-        self.now_ns += self.batch_ns // 1000 if self.keeps and key in self.met else self.batch_ns
+        self.now_ns += int(self.batch_ns * (1 - self.saved)) if self.keeps and key in self.met else self.batch_ns
         self.met.add(key)
         return batch
 
@@ -56,6 +56,16 @@ def test_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_ns: int, 
     found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
     assert found["rounds"] == rounds
     assert (found["slower"] > 100) == keeps
+
+
+def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_path, monkeypatch):
+    sut = _Sut(100_000_000, keeps=True, saved=0.4)
+    monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
+    np.savez(tmp_path / "fresh.npz", allow_pickle=False, **mock_job.arrays("predict", 20, seed=2))
+    job = replace(mock_job.make(tmp_path, batch=1), fresh=tmp_path / "fresh.npz")
+    found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
+    assert found["rounds"] == 20
+    assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
 
 
 def rounds(*slower: float) -> fresh_inputs.Times:
