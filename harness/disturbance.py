@@ -38,6 +38,18 @@ def sentences(noise: Mapping[str, Any], processors: int) -> tuple[list[str], lis
     ):
         if share is not None and share >= limits[0]:
             (serious if share >= limits[1] else notes).append(text.format(share))
+    if children := noise.get("children"):
+        notes.append(
+            f"the SUT ran in {children} more process{'es' if children > 1 else ''}, which used {noise['children_processors']:.0%} of a "
+            "processor; their memory is not counted"
+        )
+    if (threads := noise.get("threads")) is not None and threads != processors:
+        notes.append(f"the framework ran with {threads} thread{'s' if threads > 1 else ''}, and the worker may use {processors} processors")
+    if (slower := noise.get("fresh_slower")) is not None:
+        serious.append(
+            f"inputs that it had not met took {slower:.3g} times as long as those it had: it keeps a part of its answers, or the machine "
+            "was disturbed: measure again"
+        )
     return serious, notes
 
 

@@ -45,6 +45,11 @@ class Workload:
     execution: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def in_flight(self) -> int:
+        """Batches that Offline keeps submitted: the option `in_flight`, else 1, so that all SUTs are measured alike."""
+        return int(self.options.get("in_flight", 1))
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -78,7 +83,7 @@ class Inference(Protocol):
     """A loaded model. A SUT file is a module with `load(workload: Workload) -> Inference`."""
 
     in_flight: int
-    """Batches Offline keeps submitted: 1 if `predict` blocks, 2 if it dispatches and returns."""
+    """Batches that Offline keeps submitted. A SUT whose `predict` blocks has 1; others have `Workload.in_flight`."""
 
     def prepare(self, inputs: Batch) -> Batch:
         """Rename, transpose, cast: called when LoadGen loads samples, before the clock (MLPerf's closed list, nothing more)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
-from sut import matrix_library, matrix_rate, precision
+from sut import compilations, matrix_library, matrix_rate, precision
 from sut.contract import Unsupported
 
 EXECUTIONS = ("xla",)
@@ -29,12 +30,19 @@ _MATMUL = {"float32": "highest", "tf32": "default", "bfloat16": "default"}
 _RANK = {"DEFAULT": 0, "HIGH": 1, "HIGHEST": 2, "default": 0, "highest": 2}  # XLA's names of them, then JAX's
 _DOT = re.compile(r"stablehlo\.(?:dot_general|convolution)\b(.*) : \(tensor<([^>]*)>, tensor<([^>]*)>\)")
 _PRECISION = re.compile(r"\b(DEFAULT|HIGH|HIGHEST)\b")
+_FLOATS = r"tensor<(?:\d+x)*(?:bf16|f\d+)>"
+_ARITHMETIC = re.compile(
+    r"stablehlo\.(?:add|subtract|multiply|divide|power|exponential|tanh|rsqrt|sqrt|log|logistic)\b.*" + _FLOATS + r"|chlo\.erf"
+)
+_GATHER = re.compile(rf'"stablehlo\.gather"\(.* : \(({_FLOATS}), .* -> ({_FLOATS})')
 _RUN = re.compile(r"PjitFunction\((.+)\)")
 _POOL = "tf_XLAEigen"  # the threads of XLA's CPU client, whatever library computes on them
 _HANDED_OVER = "stage"  # the program that hands an array over to the device
 _compilations: Counter[str] = Counter()
 _products: Counter[tuple[str, str, str]] = Counter()  # (program, dtype, precision) of each product
 _callbacks: Counter[str] = Counter()  # program → calls of Python from within it
+_moving: dict[str, bool] = {}  # program → whether it only moves values
+_looking_up: set[str] = set()  # programs that take rows of a table of floats
 _set_for_all: list[str] = []  # the precision, once configured; what JAX's configuration shows may be that of a context
 _product = jax.jit(jnp.matmul)
 
@@ -62,10 +70,18 @@ def _read_dumps(folder: Path) -> None:
         if named := _DUMP.fullmatch(path.name):
             text, program = path.read_text(), _plain(named[1])
             _callbacks[program] += len(_CALLBACK.findall(text))
+            _moving[program] = _moving.get(program, True) and not _ARITHMETIC.search(text)
+            if any(_elements(table) != _elements(rows) for table, rows in _GATHER.findall(text)):
+                _looking_up.add(program)
             for attributes, *operands in _DOT.findall(text):
                 lowest = min(_PRECISION.findall(attributes), key=_RANK.__getitem__, default="DEFAULT")
                 _products[program, min((x.rpartition("x")[2] for x in operands), key=_bits), lowest] += 1
     shutil.rmtree(folder, ignore_errors=True)  # JAX makes it again
+
+
+def _elements(tensor: str) -> int:
+    """The number of elements of a tensor as StableHLO writes its type. Rows that are put into another order keep it."""
+    return math.prod(int(side) for side in re.findall(r"(\d+)x", tensor))
 
 
 def _bits(dtype: str) -> int:
@@ -77,6 +93,7 @@ def _bits(dtype: str) -> int:
 @cache
 def _listen() -> None:
     jax.monitoring.register_event_duration_secs_listener(_count)
+    compilations.count_by(_compilations.total)
 
 
 def configure(device: str, wanted: str) -> None:
@@ -89,6 +106,8 @@ def configure(device: str, wanted: str) -> None:
     _compilations.clear()
     _products.clear()
     _callbacks.clear()
+    _moving.clear()
+    _looking_up.clear()
     # StableHLO is the one place that shows dtype and precision of a program's products: in XLA's own a CPU's bfloat16 ones are float32.
     jax.config.update("jax_dump_ir_to", str(_dumps()))
     jax.config.update("jax_dump_ir_modes", "stablehlo")
@@ -137,18 +156,22 @@ def watch(call: Callable[[], Any]) -> dict[str, Any]:
 
     `graphs` and `xla_programs`: compilations of the model's programs that the call enters, one for each shape. `regions`: how often the
     call enters these programs; a model that is compiled as a whole is one region a batch. `operators`: how often the call runs other
-    programs; a call that is run eagerly, or with JAX's jit disabled, is made of them. `host_callbacks`: calls of Python that stand in the
-    programs that it runs.
+    programs; a call that is run eagerly, or with JAX's jit disabled, is made of them.
+    `operators_that_compute`: those of them that calculate with floats; the others move values, as a sort does. `table_lookups`: those that
+    take rows of a table. `host_callbacks`: calls of Python that stand in the programs that it runs.
     """
     run = _run(call)
     programs = {name for name, _, _ in _products} & set(run)
+    operators = {name: n for name, n in run.items() if name not in programs and name != _HANDED_OVER}
     compiled = {name: _compilations[name] for name in sorted(programs)}
     return {
         "graphs": sum(compiled.values()),
         "xla_programs": sum(compiled.values()),
         "programs": compiled,
         "regions": sum(run[name] for name in programs),
-        "operators": sum(n for name, n in run.items() if name not in programs and name != _HANDED_OVER),
+        "operators": sum(operators.values()),
+        "operators_that_compute": sum(n for name, n in operators.items() if not _moving.get(name)),
+        "table_lookups": sum(n for name, n in operators.items() if name in _looking_up),
         "compilations": sum(_compilations.values()),
         "host_callbacks": sum(_callbacks[name] for name in run),
         "matrix_products": _matrix_products(programs),
@@ -185,14 +208,14 @@ def _run(call: Callable[[], Any]) -> Counter[str]:
 
 
 def _entered(trace: Any) -> Iterator[str]:
-    """JAX marks an entry twice, one event within the other."""
+    """JAX marks an entry twice, one event within the other. It names a program that was compiled ahead of its call `jit(name)`."""
     for line in (line for plane in trace.planes for line in plane.lines):
         until = dict[str, float]()
         for event in sorted(line.events, key=lambda e: e.start_ns):
             found = _RUN.match(event.name)
             if found and event.start_ns >= until.get(found[1], 0.0):
                 until[found[1]] = event.start_ns + event.duration_ns
-                yield _plain(found[1])
+                yield _plain(found[1].removeprefix("jit(").removesuffix(")"))
 
 
 def _precisions(programs: Set[str]) -> dict[str, Any]:

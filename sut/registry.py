@@ -77,6 +77,9 @@ class SutSpec:
     lora: str = MATRIX
 
 
+_IN_FLIGHT = {
+    "in_flight": (("1", "2"), "batches that Offline keeps submitted (default 1, as with Keras, whose calls wait for their answers)")
+}
 _KERAS = {"HF_HUB_OFFLINE": "1"}
 _TORCH = {"KINETO_LOG_LEVEL": "99"}  # torch.profiler, which evidence uses, says less
 _NATIVE_TORCH = {"HF_HUB_OFFLINE": "1", **_TORCH}
@@ -144,6 +147,7 @@ _native_torch = partial(
     environment="native-torch",
     process_env=_NATIVE_TORCH,
     classes="transformers",
+    options=_IN_FLIGHT,
     variables=_TORCH_VARIABLES,
     out_of_memory=_TORCH_OUT_OF_MEMORY,
 )
@@ -247,6 +251,7 @@ SUTS: dict[str, SutSpec] = {
                 "keras3-jax",
             ),
         },
+        options=_IN_FLIGHT,
         packages=("jax", "jaxlib"),
         variables=("JAX", "XLA"),
         out_of_memory=_XLA_OUT_OF_MEMORY,

@@ -112,13 +112,39 @@ def _fresh(subject: Subject, fresh: Any) -> Check:
     """Judge whether inputs that the SUT had never met took much longer than inputs that it had met."""
     where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
     if not fresh:
-        return not_applicable("fresh-inputs", "answers end at end tokens, so that other inputs take another time", **where)
+        return not_applicable("fresh-inputs", "no fresh inputs were timed", **where)
     ratio, most = fresh.get("slower") if isinstance(fresh, dict) else None, subject.rules.project_limits.fresh_slower
     if not isinstance(ratio, int | float):
         return judge("fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where)
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
-    faults = [] if ratio <= most else [Fault(f"{text}; at most {most:g}: it keeps answers", f"at most {most:g}", f"{ratio:.3g}")]
-    return judge("fresh-inputs", faults, text, **where)
+    if ratio > most:
+        return judge(
+            "fresh-inputs", [Fault(f"{text}; at most {most:g}: it keeps answers", f"at most {most:g}", f"{ratio:.3g}")], "", **where
+        )
+    limits = subject.rules.project_limits.fresh_slower_in_thirds
+    most = limits["most"]
+    if ratio <= most:
+        return judge("fresh-inputs", [], text, **where)
+    found, broken = files.reckon(lambda: in_each_third(fresh, limits))
+    if found or broken:
+        return judge("fresh-inputs", [Fault(f"{text}; {found or broken}", f"at most {most:g}", f"{ratio:.3g}")], "", **where)
+    return judge("fresh-inputs", [], f"{text}, which does not show that it keeps answers", **where)
+
+
+def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
+    """A sentence if fresh inputs took longer in each third of enough rounds, on a machine that nothing else used. Empty otherwise.
+
+    Args:
+        fresh: what the worker measured; older runs have no `thirds`.
+        limits: `fresh_slower_in_thirds` of the rules.
+    """
+    thirds, others = fresh.get("thirds"), fresh.get("other_processors") or 0.0
+    if not thirds or fresh["rounds"] < limits["rounds"] or others >= limits["other_processors"]:
+        return ""
+    if min(thirds) <= limits["most"]:
+        return ""
+    each = ", ".join(f"{ratio:.3g}" for ratio in thirds)
+    return f"at most {limits['most']:g}, and {each} in the thirds of {fresh['rounds']} rounds: it keeps a part of its answers"
 
 
 def _speed(subject: Subject, outcome: Mapping[str, Any]) -> Check:

@@ -191,6 +191,8 @@ class ProjectLimits:
         trace_slack: the factor by which a trace may have been foreseen larger than it would have become.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
         fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
+        fresh_slower_in_thirds: `most`: the same where it is shown in each third of `rounds` rounds or more, while others took fewer than
+            `other_processors` processors.
         faster_than_products: how many times the rate of a large matrix product a model may reach.
         tolerance: score → precision → limits.
     """
@@ -201,6 +203,7 @@ class ProjectLimits:
     trace_slack: float
     outcome_slack: Mapping[str, float]
     fresh_slower: float
+    fresh_slower_in_thirds: Mapping[str, float]
     faster_than_products: float
     tolerance: Mapping[str, Mapping[str, Tolerance]]
 

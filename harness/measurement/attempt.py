@@ -80,7 +80,7 @@ def make_job(attempt: Attempt, directory: Path, test: str, calibration: Mapping[
         procedure=FIT if request.trains else "loadgen",
         inputs=inputs.path,
         synthetic=inputs.synthetic,
-        fresh=None if request.end_tokens else inputs.fresh,
+        fresh=inputs.fresh,
         warmup_rows=inputs.warmup_rows,
         limits=request.limits(inputs.count, inputs.description.uneven or bool(request.end_tokens)),
         log_dir=directory / "raw" / test,

@@ -95,6 +95,7 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     import_ns = _clock() - start
     start = _clock()
     sut = module.load(job.workload)
+    check_in_flight(job, sut)
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}
     slowest_ns = 0
@@ -103,6 +104,13 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
         slowest_ns = max(w["second_ns"] for w in fields["warmup"])
     fields |= procedure(job, sut, beat, slowest_ns)
     return WorkerOutcome("ok", peak_host_bytes=host_memory.peak_bytes(), versions=versions, **fields)
+
+
+def check_in_flight(job: Job, sut: Any) -> None:
+    """Raises Unsupported if the cell names another number of batches in flight than the SUT keeps for this model."""
+    kept = getattr(sut, "in_flight", 1)
+    if "in_flight" in job.workload.options and job.workload.in_flight != kept:
+        raise Unsupported(f"--sut-option in_flight={job.workload.in_flight}: for {job.workload.model} this SUT keeps {kept}: leave it out")
 
 
 def _versions() -> dict[str, str]:

@@ -8,26 +8,36 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-_STAT = Path("/proc/stat")
+_PROC = Path("/proc")
+_STAT = _PROC / "stat"
 # Columns of a cpu line in /proc/stat (proc(5)): user, nice, system, idle, iowait, irq, softirq, steal. Guests count as user.
 _BUSY, _STEAL = (0, 1, 2, 5, 6), 7
+_AT_WORK = 0.02
+"""A process that the worker started counts from this share of a processor on; compilers keep idle ones."""
 # A gap counts as a stand-still where it is longer than both.
 _TIMES_SLOWEST, _LEAST_NS = 3, 20_000_000
 
 
 @dataclass(frozen=True)
 class ProcessorTimes:
-    """Seconds since the machine started (`busy`, `steal`, over the processors this process may use) and of this process alone (`own`)."""
+    """Seconds since the machine started.
+
+    `busy`, `steal`: over the processors this process may use. `own`: of this process and those that it started. `children`: process →
+    seconds, of those it started that still run.
+    """
 
     at_ns: int
     busy: float
     steal: float
     own: float
+    children: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,8 @@ class Disturbance:
         stalls: the number of gaps between answers that were far longer than `slowest_ns` of `between`.
         stalled_seconds: the sum of these gaps, each less `slowest_ns`.
         longest_stall_seconds: the longest gap among them, whole; 0: there was none.
+        children: processes that the worker started and that worked meanwhile.
+        children_processors: processors, on average, that they used.
     """
 
     seconds: float
@@ -49,6 +61,8 @@ class Disturbance:
     stalls: int
     stalled_seconds: float
     longest_stall_seconds: float
+    children: int = 0
+    children_processors: float = 0.0
 
 
 def read() -> ProcessorTimes | None:
@@ -62,12 +76,26 @@ def read() -> ProcessorTimes | None:
     if not columns or any(len(each) <= _STEAL for each in columns):
         return None
     ticks, own = os.sysconf("SC_CLK_TCK"), os.times()
+    children = {process: seconds / ticks for process, seconds in _descendants(os.getpid()).items()}
     return ProcessorTimes(
         time.perf_counter_ns(),
         sum(each[n] for each in columns for n in _BUSY) / ticks,
         sum(each[_STEAL] for each in columns) / ticks,
-        own.user + own.system + own.children_user + own.children_system,
+        own.user + own.system + own.children_user + own.children_system + sum(children.values()),
+        children,
     )
+
+
+def _descendants(process: int) -> dict[int, int]:
+    """Process → ticks of a processor that it used (proc_pid_stat(5)), of all that this process and its children started."""
+    found: dict[int, int] = {}
+    with suppress(OSError):
+        for each in (_PROC / str(process) / "task").glob("*/children"):
+            for child in map(int, each.read_text(encoding="ascii").split()):
+                columns = (_PROC / str(child) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+                found[child] = sum(map(int, columns[11:15]))  # user and system time, its own and that of its children that ended
+                found |= _descendants(child)
+    return found
 
 
 def between(
@@ -79,11 +107,33 @@ def between(
         gaps_ns: the gaps between the answers of one batch and of the next, int64 [n]; of a training, the times of its steps.
         slowest_ns: the slowest batch of the calibration; of a training, the median step.
     """
-    others = stolen = None
-    if before and after:
-        span = (after.at_ns - before.at_ns) / 1e9
-        others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
-        stolen = (after.steal - before.steal) / span
+    others, stolen = _rates(before, after)
     stalls = gaps_ns[gaps_ns > max(_TIMES_SLOWEST * slowest_ns, _LEAST_NS)]
     stalled_ns = float(stalls.sum()) - len(stalls) * slowest_ns
-    return Disturbance(seconds, others, stolen, len(stalls), stalled_ns / 1e9, float(stalls.max(initial=0)) / 1e9)
+    working = _working(before, after)
+    longest_ns = float(stalls.max(initial=0))
+    return Disturbance(seconds, others, stolen, len(stalls), stalled_ns / 1e9, longest_ns / 1e9, len(working), sum(working))
+
+
+def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> list[float]:
+    """The processors that each process used, of those that the worker started and that were at work."""
+    if not before or not after or after.at_ns <= before.at_ns:
+        return []
+    span = (after.at_ns - before.at_ns) / 1e9
+    shares = [(seconds - before.children.get(process, 0.0)) / span for process, seconds in after.children.items()]
+    return [share for share in shares if share >= _AT_WORK]
+
+
+def taken(before: ProcessorTimes | None, after: ProcessorTimes | None) -> float | None:
+    """Processors, on average, that other programs and the hypervisor took between two readings. None: the system does not tell."""
+    others, stolen = _rates(before, after)
+    return None if others is None or stolen is None else others + stolen
+
+
+def _rates(before: ProcessorTimes | None, after: ProcessorTimes | None) -> tuple[float | None, float | None]:
+    """(`other_processors`, `stolen_processors`) of a `Disturbance`."""
+    if not before or not after or after.at_ns <= before.at_ns:
+        return None, None
+    span = (after.at_ns - before.at_ns) / 1e9
+    others = max(0.0, (after.busy - before.busy) - (after.own - before.own)) / span
+    return others, (after.steal - before.steal) / span

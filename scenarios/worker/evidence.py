@@ -2,37 +2,79 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from scenarios.worker import host_memory
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
+from sut import compilations
 from sut.contract import Batch, Evidence, Inference
 
 
-def take(job: Job, sut: Inference, smallest: int = 1) -> Evidence:
-    """Watch `smallest` batches of the smallest shape and one of the largest, if they differ.
+def batches(job: Job, sut: Inference) -> list[Batch]:
+    """As many batches of the smallest shape as the SUT has in flight, and one of the largest, if they differ.
 
     The values are synthetic and the shapes have run in the warm-up.
     """
     synthetic = Qsl(job.synthetic, sut.prepare)
-    rows = [0] * smallest + [job.warmup_rows - 1] * (job.warmup_rows > 1)  # the warm-up rows ascend
+    rows = [0] * sut.in_flight + [job.warmup_rows - 1] * (job.warmup_rows > 1)  # the warm-up rows ascend
     synthetic.load(sorted(set(rows)))
-    return watch(sut, [synthetic.batch([row], job.workload.batch_size) for row in rows])
+    return [synthetic.batch([row], job.workload.batch_size) for row in rows]
+
+
+def begin(sut: Inference, batches: Sequence[Batch]) -> Evidence | int:
+    """Right before a test: the evidence of these batches, or the number of compiled programs.
+
+    The number is taken if the framework counts without its profiler. That is JAX, whose profiler reaches the GPU.
+    """
+    compiled = compilations.count()
+    return watch(sut, batches) if compiled is None else compiled
+
+
+def end(sut: Inference, batches: Sequence[Batch], begun: Evidence | int) -> tuple[Evidence, Evidence]:
+    """Right after a test that began with `begun`: the evidence from before and after it.
+
+    If `begun` is a number of programs, the first evidence is taken now. Its `compilations` then lack those of the test.
+    The second evidence is of one batch more, which constants would not follow.
+    """
+    longer = [batches[0], *batches]
+    if isinstance(begun, Evidence):
+        return begun, watch(sut, longer)
+    while_measuring = _compiled() - begun
+    before = watch(sut, batches)
+    compiled = _compiled()
+    after = watch(sut, longer)
+    return _with(before, compilations=compiled - while_measuring), _with(after, compilations=_compiled())
+
+
+def _compiled() -> int:
+    return compilations.count() or 0
+
+
+def _with(evidence: Evidence, **detail: int) -> Evidence:
+    return replace(evidence, detail={**evidence.detail, **detail})
 
 
 def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
     """Return the framework's evidence of one call: `predict` and `to_host` of each of these prepared batches.
 
-    The detail "batches" is the number of batches. Raises ValueError unless the SUT made the call exactly once.
+    As many of them are pending as in Offline, so that a SUT that computes several at once is seen to do so. The detail "batches" is
+    the number of batches. Raises ValueError unless the SUT made the call exactly once.
     """
     calls = 0
 
     def call() -> None:
         nonlocal calls
+        pending: deque[Any] = deque()
         for batch in batches:
-            sut.to_host(sut.predict(batch))
+            pending.append(sut.predict(batch))
+            if len(pending) >= sut.in_flight:
+                sut.to_host(pending.popleft())
+        while pending:
+            sut.to_host(pending.popleft())
         sut.synchronise()
         calls += 1
 
@@ -42,4 +84,11 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
         raise ValueError(
             f"the SUT's evidence made the call that it was given {calls} times; it makes it once, under the framework's profiler"
         )
-    return replace(evidence, detail={**evidence.detail, "batches": len(batches)})
+    return _with(evidence, batches=len(batches))
+
+
+def threads(evidence: Evidence) -> dict[str, int]:
+    """`threads`: the framework's own count of its threads. Empty if it tells none."""
+    products = evidence.detail.get("matrix_products") or {}
+    count = products.get("threads", evidence.detail.get("threads"))
+    return {"threads": count} if type(count) is int else {}

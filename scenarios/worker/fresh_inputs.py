@@ -8,27 +8,38 @@ and its caches warm up in them, and honest SUTs took up to 24 times as long.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from scenarios.worker import disturbance
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
 
+Times = list[tuple[float, float, float]]
+"""For each round, nanoseconds of a fresh batch, of the same batch again, and of a batch that was met."""
+
 _clock = time.perf_counter_ns
 # Rounds: more than so many, and until so much time is spent; all there are where fresh inputs look slower than this.
-_LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.5
+_LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
 """No further round after so much time: what disturbs a batch of seconds is little beside it, and four rounds are twelve batches."""
+DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
+"""Fresh inputs that take more than DOUBTFUL times as long are told. They show kept answers if they do so in each third of at least ROUNDS
+rounds while other programs and the hypervisor took less than OTHERS processors. The rules of a round hold the same numbers."""
 
 
-def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, float]:
+def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, Any]:
     """The least nanoseconds of a batch of fresh inputs, of the same batch again, and of one of the data set.
 
     `slower`: the first over the lesser of the others, about 1 where nothing is kept. The least of several times is the one that other
     programs disturbed least; where it still looks as if something were kept, all rounds there are inputs for are taken. Where there are
-    several, the first is dropped: buffers are made in it.
+    several, the first is dropped: buffers are made in it. If fresh answers have more tokens, the time of met ones is longer in proportion.
+    `thirds`: the same ratio in each third of the rounds, if these are enough.
+    `other_processors`: processors that other programs and the hypervisor took meanwhile; None: the system does not tell.
 
     Args:
         known: the data set, whose samples the performance test has asked for.
@@ -39,32 +50,70 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
     beat.enter("fresh inputs", LOAD_LIMIT_S, rounds)
     for each in (fresh, known):
         each.load(range(min(each.count, rounds * size)))
-    times: list[tuple[int, int, int]] = []
-    began = _clock()
-    while len(times) < rounds and (not _enough(len(times), _clock() - began) or _slower(times) > _SUSPICIOUS):
+    times: Times = []
+    began, load_before = _clock(), disturbance.read()
+    while len(times) < rounds and (not _enough(len(times), _clock() - began) or slower(times) > _SUSPICIOUS):
         rows = np.arange(len(times) * size, (len(times) + 1) * size)
         new, old = (each.batch((rows % len(each.singles)).tolist(), size) for each in (fresh, known))
-        times.append((_timed(sut, new), _timed(sut, new), _timed(sut, old)))
+        (first_ns, answers), (again_ns, _), (met_ns, met_answers) = (_timed(sut, batch) for batch in (new, new, old))
+        times.append((first_ns, again_ns, met_ns * longer(answers, met_answers)))
         beat.bump(1)
     first, again, met = _least(times)
-    return {"rounds": len(times), "fresh_ns": first, "again_ns": again, "met_ns": met, "slower": _slower(times)}
+    return {
+        "rounds": len(times),
+        "fresh_ns": first,
+        "again_ns": again,
+        "met_ns": met,
+        "slower": slower(times),
+        "thirds": thirds(times),
+        "other_processors": disturbance.taken(load_before, disturbance.read()),
+    }
+
+
+def longer(answers: Batch, met: Batch) -> float:
+    """How many times as many tokens fresh answers have as those of met inputs, in all or in the longest row; 1 if they have fewer.
+
+    An honest SUT takes at most so many times as long: what it does before the first token is the same.
+    """
+    if "n_tokens" not in answers:
+        return 1.0
+    new, old = (np.maximum(each["n_tokens"], 1) for each in (answers, met))
+    return float(max(1.0, new.sum() / old.sum(), new.max() / old.max()))
+
+
+def doubtful(fresh: Mapping[str, Any]) -> bool:
+    """Whether fresh inputs took longer, and this does not show that the SUT keeps answers: a disturbed machine may be the reason."""
+    shown = fresh["thirds"] and min(fresh["thirds"]) > DOUBTFUL and (fresh["other_processors"] or 0) < OTHERS
+    return fresh["slower"] > DOUBTFUL and not shown
+
+
+def slower(times: Times) -> float:
+    """How many times as long fresh inputs took."""
+    first, again, met = _least(times)
+    return first / min(again, met)
+
+
+def thirds(times: Times) -> list[float]:
+    """`slower` of each third of the rounds. Empty: they are too few."""
+    return [slower(part) for part in _parts(times)] if len(times) >= ROUNDS else []
+
+
+def _parts(times: Times) -> list[Times]:
+    """Three parts, of which the last two begin with a round that is not looked at."""
+    third = len(times) // 3
+    return [times[:third], times[third - 1 : 2 * third], times[2 * third - 1 :]]
 
 
 def _enough(rounds: int, spent_ns: int) -> bool:
     return spent_ns >= _LONG_NS or (rounds > _LEAST and spent_ns >= _ENOUGH_NS)
 
 
-def _least(times: list[tuple[int, int, int]]) -> tuple[int, int, int]:
+def _least(times: Times) -> tuple[float, float, float]:
     first, again, met = (min(column) for column in zip(*(times[1:] or times), strict=True))
     return first, again, met
 
 
-def _slower(times: list[tuple[int, int, int]]) -> float:
-    first, again, met = _least(times)
-    return first / min(again, met)
-
-
-def _timed(sut: Inference, batch: Batch) -> int:
+def _timed(sut: Inference, batch: Batch) -> tuple[int, Batch]:
     start = _clock()
-    sut.to_host(sut.predict(batch))
-    return _clock() - start
+    answers = sut.to_host(sut.predict(batch))
+    return _clock() - start, answers

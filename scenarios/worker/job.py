@@ -59,7 +59,7 @@ class Job:
         answer: keys of `to_host` that are the answer, in payload order.
         inputs: .npz that the parent made, with the same bytes for every SUT.
         synthetic: .npz of the same shapes and other values. Its first `warmup_rows` rows show each shape once.
-        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: none can be made. For a training it holds the
+        fresh: .npz of inputs that the SUT has never met, as long as the data set's; None: an older job. For a training it holds the
             batches that are held out.
         audit: the settings that the worker writes to audit.config for a compliance test; empty: no file.
         calibration: the performance test's, for the tests after it. They get the same user.conf, and no calibration of their own.
@@ -97,10 +97,11 @@ class Job:
 class WorkerOutcome:
     """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
 
-    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's
-    monotonic clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it. `answers`: see `answers.describe`.
-    `kept_sha256`: of answers.npz (`Watch.write`). `fresh`: what `fresh_inputs.compare` gives.
+    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's monotonic
+    clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
+    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it, and `fresh_slower` if
+    `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`: of answers.npz (`Watch.write`).
+    `fresh`: what `fresh_inputs.compare` gives.
     """
 
     status: str
@@ -119,7 +120,7 @@ class WorkerOutcome:
     energy: Mapping[str, Any] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
     kept_sha256: str = ""
-    fresh: Mapping[str, float] = field(default_factory=dict)
+    fresh: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, Any] = field(default_factory=dict)
 

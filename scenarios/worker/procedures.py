@@ -60,7 +60,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     loadgen.write_user_conf(job, settings)
     loadgen.write_audit_config(job)
     beat.allow(LOAD_LIMIT_S)  # a profiler of a GPU may take a minute to start and to read
-    before = evidence.take(job, sut)
+    watched = evidence.batches(job, sut)
+    begun = evidence.begin(sut, watched)
     beat.enter("test", hang_limit_s(calibration["slowest_batch_ns"]), plan.samples)
     energy_before, load_before = counters.read(job.workload.device), disturbance.read()
     monotonic_ns, start = time.monotonic_ns(), _clock()
@@ -71,10 +72,13 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     if qsl.changed:
         raise ValueError(f"the SUT wrote into its inputs while it was measured ({', '.join(qsl.changed)}); let predict work on copies")
     beat.allow(LOAD_LIMIT_S)
-    after = evidence.take(job, sut, smallest=2)  # one batch more than before: constants would not follow it
+    before, after = evidence.end(sut, watched, begun)
     if job.test == ACCURACY and job.logits_rows and job.reference:
         _write_forced_logits(job, sut, beat)
         _write_own_logits(job, sut)
+    looked_back = _look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}
+    fresh = looked_back.get("fresh")
+    doubt = {"fresh_slower": fresh["slower"]} if fresh and fresh_inputs.doubtful(fresh) else {}
     return {
         "calibration": calibration,
         "plan": dataclasses.asdict(plan),
@@ -84,8 +88,8 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
         "evidence_before": dataclasses.asdict(before),
         "evidence_after": dataclasses.asdict(after),
         "energy": dataclasses.asdict(energy),
-        "disturbance": dataclasses.asdict(disturbances),
-        **(_look_back(job, sut, qsl, watch, beat) if job.test == PERFORMANCE else {}),
+        "disturbance": {**dataclasses.asdict(disturbances), **doubt, **evidence.threads(after)},
+        **looked_back,
     }
 
 
@@ -183,7 +187,7 @@ def make_reference(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float)
         on_batch=lambda: beat.bump(1),
         end_tokens=job.workload.config.get("end_tokens", ()),
     )
-    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(evidence.take(job, sut))}
+    return {"test_ns": _clock() - start, "evidence_after": dataclasses.asdict(evidence.watch(sut, evidence.batches(job, sut)))}
 
 
 def _write_forced_logits(job: Job, sut: Inference, beat: Heartbeat) -> None:

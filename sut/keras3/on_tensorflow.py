@@ -24,6 +24,12 @@ _TRACE = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level
 # TensorFlow names a traced function so. What else is run from Python is a single operator; constants are arguments that are handed over.
 _FUNCTION_RUN = re.compile(rb"EagerLocalExecute: (__inference_[\w<>]*_\d+)")
 _OPERATOR_RUN = re.compile(rb"EagerLocalExecute: (?!__inference_|_EagerConst|Identity|SyncDevice)")
+# Of those, operators that only move values or belong to a data pipeline.
+_MOVING = re.compile(
+    rb"EagerLocalExecute: (?:\w*Dataset\w*|\w*Iterator\w*|\w*Option\w*|Gather\w*|ResourceGather\w*|Cast|Reshape|StridedSlice|Slice|"
+    rb"Concat\w*|ExpandDims|Squeeze|Transpose|Pack|Unpack|Split\w*|Tile|Shape|Range|Fill|TopK\w*|ReadVariableOp|VarHandleOp|"
+    rb"DestroyResourceOp|Assign\w*)\b"
+)
 _PRODUCT_RUN = re.compile(rb"EagerLocalExecute: (?:MatMul|BatchMatMul|Einsum)")
 _CLUSTER_RUN = re.compile(rb"_XlaRun|XlaLaunch")  # what TensorFlow's auto-clustering makes of a graph
 _KERNEL_RUN = re.compile(rb":(_Mkl\w*MatMul\w*|_?(?:Fused|Batch)?MatMul\w*|Einsum)\b")  # of an operator within a graph
@@ -65,14 +71,14 @@ def matrix_flops(dtype: str) -> float:
 
 
 def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
-    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix products.
-
-    `graphs`: traced functions of the model, one for each shape; 0 if the call enters none. `xla_programs`: those of them that TensorFlow's
-    runtime must hand to XLA as a whole; it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix
-    products of the functions that the call enters, outside of what XLA must compile. `products_left`: matrix products that run by
-    themselves, outside of every function. `regions`: how often the call enters a function of the model; a model that is traced as a whole
-    is one region a batch. `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls
-    of Python that stand in the functions.
+    """Return what TensorFlow sees of the call. The model's functions are those that hold matrix products. `graphs`: traced functions of
+    the model, one for each shape; 0 if the call enters none. `xla_programs`: those of them that TensorFlow's runtime must hand to XLA
+    as a whole; it runs such a function no other way, and fails if XLA cannot. `products_left_of_xla`: matrix products of the functions
+    that the call enters, outside of what XLA must compile. `products_left`: matrix products that run by themselves, outside of every
+    function. `operators_that_compute`: operators that run by themselves, without those that only move values or belong to a data
+    pipeline. `regions`: how often the call enters a function of the model; a model that is traced as a whole is one region a batch.
+    `xla_clusters_run`: runs of the parts of a graph that TensorFlow gave to XLA by itself. `host_callbacks`: calls of Python that stand
+    in the functions.
 
     The number of XLA programs that run would not be enough: some of Keras' operators (`ops.slice_update`) are small XLA programs in a
     graph, too.
@@ -93,7 +99,8 @@ def watch(model: Any, call: Callable[[], Any]) -> dict[str, Any]:
         "graphs": len(traced),
         "xla_programs": sum(name in functions and functions[name].compiled for name in traced),
         "regions": sum(run.values()),
-        "operators": len(_OPERATOR_RUN.findall(trace)),
+        "operators": (operators := len(_OPERATOR_RUN.findall(trace))),
+        "operators_that_compute": operators - len(_MOVING.findall(trace)),
         "products_left": len(_PRODUCT_RUN.findall(trace)),
         "xla_clusters_run": len(_CLUSTER_RUN.findall(trace)),
         "host_callbacks": sum(functions[name].callbacks for name in entered if name in functions),

@@ -49,7 +49,7 @@ class JaxClassifier:
     """BERT with its head. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
+        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
         config = workload.config["model"]
 
         def classify(weights: Weights, ids: jax.Array, mask: jax.Array) -> jax.Array:

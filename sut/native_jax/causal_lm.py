@@ -169,7 +169,7 @@ class JaxCausalLM:
     """A language model of Llama's layout, or Gemma. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
+        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
         self.end_tokens = tuple(workload.config.get("end_tokens", ()))
         config, ends = workload.config["model"], self.end_tokens
 

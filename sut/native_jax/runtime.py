@@ -56,11 +56,6 @@ def load_weights(
     return weights
 
 
-def in_flight(workload: Workload) -> int:
-    """Batches that Offline keeps submitted: a GPU computes one while the host hands over the next; a CPU would share itself between two."""
-    return 2 if workload.device == "cuda" else 1
-
-
 def evidence(weights: Weights, workload: Workload, name: str, call: Callable[[], object]) -> Evidence:
     """See `backend_evidence.evidence`."""
     held = precision.count_elements((values.dtype.name, values.size) for values in weights.values())

@@ -184,7 +184,7 @@ class JaxSam:
     """Segment Anything. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], frequencies: jax.Array, workload: Workload):
-        self.weights, self.frequencies, self.workload, self.in_flight = weights, frequencies, workload, runtime.in_flight(workload)
+        self.weights, self.frequencies, self.workload, self.in_flight = weights, frequencies, workload, workload.in_flight
         config = workload.config["model"]
 
         def segment(weights: Weights, frequencies: jax.Array, batch: Mapping[str, jax.Array]) -> tuple[jax.Array, jax.Array]:

@@ -98,7 +98,7 @@ class JaxStableDiffusion:
     """Text encoder, UNet and decoder. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, weights: dict[str, jax.Array], workload: Workload):
-        self.weights, self.workload, self.in_flight = weights, workload, runtime.in_flight(workload)
+        self.weights, self.workload, self.in_flight = weights, workload, workload.in_flight
         config = workload.config["model"]
 
         def text_to_image(weights: Weights, ids: jax.Array, negative_ids: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -16,8 +16,7 @@ class TorchHiddenStates:
     """A Transformers model without a head. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, model: Any, workload: Workload):
-        self.model, self.workload = model, workload
-        self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
+        self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """int64, which torch's embedding takes without another copy."""

@@ -53,8 +53,7 @@ class TorchSam:
     """A `Segmenter`. Its methods are those of `sut.contract.Inference`."""
 
     def __init__(self, model: Segmenter, workload: Workload):
-        self.model, self.workload = model, workload
-        self.in_flight = 2 if workload.device == "cuda" else 1  # CUDA kernels are queued, those of the CPU are done on return
+        self.model, self.workload, self.in_flight = model, workload, workload.in_flight
 
     def prepare(self, inputs: Batch) -> Batch:
         """Channels first, as Meta's encoder takes them, and a box as four numbers."""

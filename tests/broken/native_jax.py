@@ -36,6 +36,53 @@ def honest_in_two_shapes(w: Workload) -> Any:
     return load(w)
 
 
+def honest_ahead_of_time(w: Workload) -> Any:
+    """The program is compiled before it is called."""
+    sut = load(w)
+    inputs = running.make_inputs(w.task, 2, 1)
+    sut.program = sut.program.lower(sut.weights, inputs["input_ids"], inputs["attention_mask"]).compile()
+    return sut
+
+
+def honest_sorted(w: Workload) -> Any:
+    """JAX itself sorts the rows by their length before the program is called, and puts the answers back."""
+    jax.clear_caches()  # its small programs are looked at when they are compiled, and cases share a process
+    sut = load(w)
+    program = sut.program
+
+    def sorted_program(weights: Any, ids: Any, mask: Any) -> Any:
+        order = jnp.argsort(jnp.asarray(mask).sum(1))
+        return program(weights, jnp.take(ids, order, 0), jnp.take(mask, order, 0))[jnp.argsort(order)]
+
+    sut.program = sorted_program
+    return sut
+
+
+def honest_two_in_flight(w: Workload) -> Any:
+    """Two batches are in flight."""
+    return load(replace(w, options={"in_flight": "2"}))
+
+
+def joined(w: Workload) -> Any:
+    """Four batches are computed as one."""
+    return running.join_batches(load(w))
+
+
+def embedding_left_out(w: Workload) -> Any:
+    """The rows of the embedding are looked up before the program begins."""
+    jax.clear_caches()  # its small programs are looked at when they are compiled, and cases share a process
+    sut = load(w)
+    table, config = "bert.embeddings.word_embeddings.weight", w.config["model"]
+
+    def classify(weights: Any, rows: Any, mask: Any) -> Any:
+        places = jnp.arange(rows.shape[0] * rows.shape[1]).reshape(rows.shape[:2])
+        return bert.logits(config, {**weights, table: rows.reshape(-1, rows.shape[-1])}, places, mask)
+
+    program = jax.jit(classify)
+    sut.program = lambda weights, ids, mask: program(weights, weights[table][ids], mask)
+    return sut
+
+
 def memo(w: Workload) -> Any:
     """The program is entered only for inputs that are new."""
     return running.keep_answers(load(w))
@@ -129,8 +176,9 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-jax": {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
-            not_compiled, honest, honest_in_two_shapes, memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, default_in_predict,
+            not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
+            memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
+            weights_through_int8, default_in_predict, embedding_left_out,
         ),
         "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -58,6 +59,16 @@ def honest(w: Workload) -> Any:
 def honest_in_two_shapes(w: Workload) -> Any:
     """Batches of two shapes in one watched call."""
     return load(w)
+
+
+def honest_two_in_flight(w: Workload) -> Any:
+    """Two batches are in flight."""
+    return load(replace(w, options={"in_flight": "2"}))
+
+
+def joined(w: Workload) -> Any:
+    """Four batches are computed as one."""
+    return running.join_batches(load(w))
 
 
 def honest_without_a_cache(w: Workload) -> Any:
@@ -379,7 +390,8 @@ EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
         "bert": (
-            *EAGER, another_call_watched, watched_twice, honest_in_two_shapes, layer_left_out, compiled_anew, traced, scripted_layer,
+            *EAGER, another_call_watched, watched_twice, honest_in_two_shapes, honest_two_in_flight, joined,
+            layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
             weights_through_bfloat16, weights_through_int8,

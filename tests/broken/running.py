@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.evidence import watch
+from scenarios.worker import evidence
 from sut import generated_files
 from sut.contract import Workload
 
@@ -36,11 +36,12 @@ def run_test(case: Case, workload: Workload, *rows: int) -> dict[str, Any]:
     """Warm-up, evidence, a test of other inputs of the same shapes, evidence of one batch more; with the answers of the test."""
     sut = case(workload)
     synthetic, inputs = ([sut.prepare(make_inputs(workload.task, n, seed)) for n in rows] for seed in (1, 2))
+    synthetic = synthetic[:1] * sut.in_flight + synthetic[1:]
     for batch in [*synthetic, *synthetic]:
         sut.to_host(sut.predict(batch))
-    before = watch(sut, synthetic)
+    begun = evidence.begin(sut, synthetic)
     answers = [sut.to_host(sut.predict(batch)) for batch in inputs][0]
-    after = watch(sut, [synthetic[0], *synthetic])
+    before, after = evidence.end(sut, synthetic, begun)
     return {"before": asdict(before), "after": asdict(after), "answers": {k: np.asarray(v).tolist() for k, v in answers.items()}}
 
 
@@ -100,6 +101,28 @@ def around(sut: Any, context: Callable[[], Any]) -> Any:
             return own(batch)
 
     sut.predict = predict
+    return sut
+
+
+def join_batches(sut: Any, count: int = 4) -> Any:
+    """Keeps `count` batches in flight and computes them as one."""
+    own, to_host, waiting = sut.predict, sut.to_host, list[Any]()
+
+    def to_host_of_one(ticket: Any) -> Any:
+        if not ticket[1]:
+            joined = {k: np.concatenate([batch[k] for batch, _ in waiting]) for k in ticket[0]}
+            answers = to_host(own(joined))
+            rows = len(next(iter(answers.values()))) // len(waiting)
+            for place, (_, part) in enumerate(waiting):
+                part.update({k: v[place * rows : (place + 1) * rows] for k, v in answers.items()})
+            waiting.clear()
+        return ticket[1]
+
+    def predict(batch: Any) -> Any:
+        waiting.append((batch, {}))
+        return waiting[-1]
+
+    sut.predict, sut.to_host, sut.in_flight = predict, to_host_of_one, count
     return sut
 
 

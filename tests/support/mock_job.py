@@ -42,7 +42,7 @@ def make(
         device="cpu",
         backend=None,
         execution="eager",
-        options={k.replace("_", "-"): v for k, v in options.items()},
+        options={k if k == "in_flight" else k.replace("_", "-"): v for k, v in options.items()},
     )
     return Job(
         sut="mock",

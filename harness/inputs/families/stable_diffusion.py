@@ -56,6 +56,13 @@ def _drawn_prompts(size: Size, samples: int, stream: int, which: int) -> list[li
     return [[config["bos_token_id"], *row, config["eos_token_id"]] for row in words.tolist()]
 
 
+def _twin(arrays: Arrays, size: Size, stream: int) -> tuple[Arrays, int]:
+    """Other prompts and noise, and a negative prompt for each row: who keeps the encoding of the empty one encodes these."""
+    rows = len(arrays["input_ids"]) + 1
+    negative = _synthetic(size, rows, stream + 1)["input_ids"]
+    return {**_synthetic(size, rows, stream), "negative_ids": negative}, 1
+
+
 def _synthetic_latents(size: Size, samples: int, stream: int) -> Arrays:
     """`image` float32 [samples, side, side, 3] from -1 to 1, and as `label` the latents it is trained towards: float32 [samples,
     side / 8, side / 8, 4]; both at random."""
@@ -179,6 +186,7 @@ FAMILY = Family(
         synthetic=_synthetic_latents,
         least_flops=lambda size, arrays: _convolutions(size, "vae/encoder.", size.config["image_size"] // 8),
     ),
+    twin=_twin,
     least_flops=_least_flops,
     dataset=Dataset(count=text.count, read=_read),
     with_steps=_with_steps,

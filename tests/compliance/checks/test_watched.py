@@ -75,7 +75,29 @@ def test_damaged_answers_fail_and_break_nothing(run, arrays):
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(2.9, Verdict.PASS), (3.1, Verdict.FAIL), ("x", Verdict.FAIL)])
 def test_fresh_inputs_may_take_three_times_as_long(run, ratio, verdict):
-    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], "slower": ratio}})
+    outcome(run, lambda d: {**d, "fresh": {**d["fresh"], "slower": ratio, "thirds": []}})
+    assert verdicts(run)[FRESH].verdict is verdict
+
+
+QUIET = {"rounds": 12, "slower": 1.5, "thirds": [1.4, 1.5, 1.6], "other_processors": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("fresh", "verdict"),
+    [
+        (QUIET, Verdict.FAIL),
+        (QUIET | {"slower": 1.2}, Verdict.PASS),
+        (QUIET | {"thirds": [1.4, 1.2, 1.6]}, Verdict.PASS),
+        (QUIET | {"rounds": 11}, Verdict.PASS),
+        (QUIET | {"thirds": []}, Verdict.PASS),
+        (QUIET | {"other_processors": 0.3}, Verdict.PASS),
+        (QUIET | {"other_processors": None}, Verdict.FAIL),
+        (QUIET | {"thirds": "x"}, Verdict.FAIL),
+        ({"rounds": 12, "slower": 2.9}, Verdict.PASS),  # of an older run
+    ],
+)
+def test_a_part_of_the_answers_is_kept_if_each_third_of_undisturbed_rounds_shows_it(run, fresh, verdict):
+    outcome(run, lambda d: {**d, "fresh": fresh})
     assert verdicts(run)[FRESH].verdict is verdict
 
 

@@ -295,6 +295,10 @@ def test_a_second_cell_waits_until_the_first_is_measured(tmp_path, made_environm
 def test_what_disturbed_a_test_keeps_its_figure_from_the_ranking():
     calm = {"seconds": 10.0, "stalled_seconds": 0.0, "longest_stall_seconds": 0.0, "other_processors": 0.02, "stolen_processors": None}
     assert disturbance.sentences(calm, 2) == disturbance.sentences({}, 2) == ([], [])
+    assert disturbance.sentences({**calm, "threads": 2, "children": 0}, 2) == ([], [])
+    assert "1 thread, and the worker may use 2" in disturbance.sentences({**calm, "threads": 1}, 2)[1][0]
+    assert "in 2 more processes, which used 80%" in disturbance.sentences({**calm, "children": 2, "children_processors": 0.8}, 2)[1][0]
+    assert "1.4 times as long" in disturbance.sentences({**calm, "fresh_slower": 1.4}, 2)[0][0]
     serious, notes = disturbance.sentences({**calm, "stalled_seconds": 4.0, "longest_stall_seconds": 4.0, "other_processors": 0.2}, 2)
     assert [text.split(":")[0] for text in serious] == ["nothing was completed for 4 of its 10 s (longest 4 s)"]
     assert [text.split(" while")[0] for text in notes] == ["other programs used 20% of a processor"]

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import psutil
@@ -61,3 +62,24 @@ def test_another_programs_work_is_seen(tmp_path):
         finally:
             busy.kill()
     assert outcome.disturbance["other_processors"] > 0.3
+
+
+def test_a_process_that_the_worker_started_is_none_of_other_programs():
+    before = disturbance.read()
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        time.sleep(1.0)
+        after = disturbance.read()
+        child.kill()
+    if before is None or after is None:
+        pytest.skip("this system does not tell")
+    found = disturbance.between(before, after, 1.0, np.empty(0, np.int64), 0.0)
+    assert found.children == 1
+    assert found.children_processors > 0.2
+    assert after.own - before.own > 0.2
+
+
+def test_an_idle_process_that_the_worker_started_is_not_told():
+    times = [
+        disturbance.ProcessorTimes(at, busy=at / 1e9, steal=0.0, own=at / 1e9, children={7: used}) for at, used in ((0, 3.0), (10**9, 3.01))
+    ]
+    assert disturbance.between(*times, 1.0, np.empty(0, np.int64), 0.0).children == 0

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from compliance import rules
 from scenarios.worker import fresh_inputs
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch
@@ -18,10 +19,10 @@ ROUNDS = 8
 
 
 class _Sut:
-    """Takes `batch_ns` for a batch; with `keeps` a thousandth of it for one that it has met."""
+    """Takes `batch_ns` for a batch; with `keeps` the `saved` part less for one that it has met."""
 
-    def __init__(self, batch_ns: int, keeps: bool):
-        self.batch_ns, self.keeps = batch_ns, keeps
+    def __init__(self, batch_ns: int, keeps: bool, saved: float = 0.999):
+        self.batch_ns, self.keeps, self.saved = batch_ns, keeps, saved
         self.now_ns, self.met = 0, set[bytes]()
 
     def prepare(self, batch: Batch) -> Batch:
@@ -29,7 +30,7 @@ class _Sut:
 
     def predict(self, batch: Batch) -> Batch:
         key = batch["input_ids"].tobytes()
-        self.now_ns += self.batch_ns // 1000 if self.keeps and key in self.met else self.batch_ns
+        self.now_ns += int(self.batch_ns * (1 - self.saved)) if self.keeps and key in self.met else self.batch_ns
         self.met.add(key)
         return batch
 
@@ -55,3 +56,62 @@ def test_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_ns: int, 
     found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
     assert found["rounds"] == rounds
     assert (found["slower"] > 100) == keeps
+
+
+def test_a_sut_that_keeps_the_encoding_of_what_it_met_is_seen_in_each_third(tmp_path, monkeypatch):
+    sut = _Sut(100_000_000, keeps=True, saved=0.4)
+    monkeypatch.setattr(fresh_inputs, "_clock", lambda: sut.now_ns)
+    np.savez(tmp_path / "fresh.npz", allow_pickle=False, **mock_job.arrays("predict", 20, seed=2))
+    job = replace(mock_job.make(tmp_path, batch=1), fresh=tmp_path / "fresh.npz")
+    found = fresh_inputs.compare(job, sut, Qsl(job.inputs, sut.prepare), SimpleNamespace(enter=lambda *_: None, bump=lambda _: None))
+    assert found["rounds"] == 20
+    assert min(found["slower"], *found["thirds"]) == pytest.approx(1 / 0.6, rel=1e-3)
+
+
+def rounds(*slower: float) -> fresh_inputs.Times:
+    """Rounds in which fresh inputs took so many times as long."""
+    return [(each, 1.0, 1.0) for each in slower]
+
+
+def test_a_kept_part_is_seen_in_each_third_of_enough_rounds():
+    assert fresh_inputs.thirds(rounds(*[1.5] * 11)) == []
+    assert fresh_inputs.thirds(rounds(*[1.5] * 13)) == [1.5, 1.5, 1.5]
+
+
+def test_a_disturbance_of_a_part_of_the_rounds_leaves_a_third_as_it_is():
+    assert min(fresh_inputs.thirds(rounds(*[2.0] * 10, 1.0, 1.0, *[2.0] * 4))) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("found", "doubtful"),
+    [
+        ({"slower": 1.2, "thirds": [], "other_processors": 0.0}, False),
+        ({"slower": 1.5, "thirds": [], "other_processors": 0.0}, True),
+        ({"slower": 1.5, "thirds": [1.5, 1.2, 1.5], "other_processors": 0.0}, True),
+        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.0}, False),  # the audit says that it keeps answers
+        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": None}, False),
+        ({"slower": 1.5, "thirds": [1.5, 1.5, 1.5], "other_processors": 0.5}, True),
+    ],
+)
+def test_what_may_be_the_machines_is_told_and_what_is_the_suts_is_left_to_the_audit(found, doubtful):
+    assert fresh_inputs.doubtful(found) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("fresh", "met", "times"),
+    [
+        ([4, 4], [4, 4], 1.0),
+        ([8, 8], [4, 4], 2.0),
+        ([2, 2], [4, 4], 1.0),
+        ([8, 2], [4, 4], 2.0),
+        ([4, 4], [4, 1], 1.6),
+        ([3, 3], [0, 0], 3.0),
+    ],
+)
+def test_answers_of_more_tokens_may_take_as_many_times_as_long(fresh, met, times):
+    assert fresh_inputs.longer({"n_tokens": np.array(fresh)}, {"n_tokens": np.array(met)}) == times
+
+
+def test_the_worker_and_the_rules_mean_the_same_by_a_kept_part():
+    limits = rules.load().project_limits.fresh_slower_in_thirds
+    assert limits == {"most": fresh_inputs.DOUBTFUL, "rounds": fresh_inputs.ROUNDS, "other_processors": fresh_inputs.OTHERS}

@@ -99,3 +99,9 @@ def test_a_test_that_would_fill_the_memory_is_refused_before_it_starts(tmp_path)
     assert outcome.status == "skipped"
     assert "preflight: LoadGen needs" in outcome.reason
     assert not (tmp_path / "raw/performance/mlperf_log_detail.txt").exists()
+
+
+def test_a_sut_that_keeps_another_number_of_batches_in_flight_than_the_cell_names_is_unsupported(tmp_path):
+    outcome = run(mock_job.make(tmp_path, milliseconds=50, in_flight="1"))
+    assert outcome.status == "unsupported"
+    assert outcome.reason == "--sut-option in_flight=1: for bert this SUT keeps 2: leave it out"
