@@ -33,8 +33,9 @@ _COUNTED = {
 }
 _STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
 """Precision of a cell → the dtype that its weights have in memory."""
-_LEAST_OF_WEIGHTS = 0.95
-"""The share of the checkpoint's elements that must be among the loaded ones: SUTs leave out parts of a checkpoint that they never use."""
+_LEAST_OF_WEIGHTS = 0.9
+"""The share of the checkpoint's elements that must be among the loaded ones. SUTs leave out parts that they never use: the least is 0.907,
+Stable Diffusion of size tiny without the encoder of its VAE."""
 _BARE = "a submission without a run directory around it holds no evidence"
 
 

@@ -172,13 +172,30 @@ def weights_through_int8(w: Workload) -> Any:
     return replace_weights(load(w), running.to_int8)
 
 
+def int8_layers(w: Workload) -> Any:
+    """In bfloat16: the program holds the dense layers' weights as int8 constants, and multiplies them out in each call."""
+    sut = load(replace(w, precision="bfloat16"))
+    config, kept = w.config["model"], dict[str, Any]()
+    for name in [name for name, values in sut.weights.items() if values.ndim == 2 and "embed" not in name]:
+        weight = np.asarray(sut.weights.pop(name)).astype(np.float32)
+        scale = np.abs(weight).max(0, keepdims=True) / 127
+        kept[name] = (np.round(weight / scale).astype(np.int8), scale)
+
+    def classify(weights: Any, ids: Any, mask: Any) -> Any:
+        dense = {name: (jnp.asarray(values) * scale).astype("bfloat16") for name, (values, scale) in kept.items()}
+        return bert.logits(config, {**weights, **dense}, ids, mask)
+
+    sut.program = jax.jit(classify)
+    return sut
+
+
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-jax": {
         "bert": (
             # First: that a program of one operator holds products is seen only where it is compiled, and they share a process.
             not_compiled, honest, honest_in_two_shapes, honest_ahead_of_time, honest_sorted, honest_two_in_flight, joined,
             memo, jitted_anew, cast_product, layer_left_out, weights_through_bfloat16,
-            weights_through_int8, default_in_predict, embedding_left_out,
+            weights_through_int8, default_in_predict, embedding_left_out, int8_layers,
         ),
         "mistral": (honest, memo, each_token_jitted, bfloat16_in_predict),
     }

@@ -386,6 +386,22 @@ def weights_through_int8(w: Workload) -> Any:
     return replace_weights(load(w), running.to_int8)
 
 
+def int8_layers(w: Workload) -> Any:
+    """In bfloat16: each dense layer keeps its weights as int8 in a list of its own, and multiplies them out in each call."""
+    sut = load(replace(w, precision="bfloat16"))
+    for module in [each for each in sut.model.modules() if isinstance(each, torch.nn.Linear)]:
+        weight = module.weight.detach().float()
+        scale = weight.abs().amax(1, keepdim=True) / 127
+        kept = (weight / scale).round().to(torch.int8)
+        del module.weight
+
+        def forward(x: Any, kept: Any = kept, scale: Any = scale, bias: Any = module.bias) -> Any:
+            return torch.nn.functional.linear(x, (kept * scale).to(x.dtype), bias)
+
+        module.forward = forward
+    return sut
+
+
 EAGER = (honest, memo, constants, one_layer_compiled, autocast_around, medium_in_predict)
 CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
     "native-torch-eager": {
@@ -394,9 +410,9 @@ CASES: dict[str, dict[str, tuple[running.Case, ...]]] = {
             layer_left_out, compiled_anew, traced, scripted_layer,
             scripted_function, backend_eager,
             mkldnn_bf16_in_predict, autocast_in_a_layer, layer_in_bfloat16, layer_in_float16, cast_product,
-            weights_through_bfloat16, weights_through_int8,
+            weights_through_bfloat16, weights_through_int8, int8_layers,
         ),
-        "mistral": (*EAGER, honest_without_a_cache),
+        "mistral": (*EAGER, honest_without_a_cache, int8_layers),
     },
     "native-torch-compile": {
         "bert": (

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from compliance import rules
-from compliance.checks.evidence import findings
+from compliance.checks.evidence import findings, weights_faults
 from compliance.scoring import accuracy
 from harness.inputs import models
 from sut.registry import SUTS, framework_of
@@ -137,6 +137,8 @@ ACCURACY: list[tuple[str, tuple[tuple[str, str], ...]]] = [
     ("weights_through_int8", NOT_GRAPH),
     ("constants_folded", ((TENSORFLOW, "bert"),)),
 ]
+UNACCOUNTED = [("int8_layers", sut, model) for sut, model in (*EAGER_BOTH, (NATIVE_JAX, "bert"))]
+"""In bfloat16: weights that are not among the parameters."""
 ERRORS = [("another_call_watched", "was given 0 times"), ("watched_twice", "was given 2 times")]
 UNSEEN = [("embedding_left_out", sut, model) for sut, model in XLA_AND_GRAPH]
 """What no check sees: one look-up in a table is as many operators as an honest SUT runs beside its function."""
@@ -211,6 +213,23 @@ def test_wrong_answers_and_rounded_weights_are_caught_by_their_accuracy_alone(re
     assert not score(results(sut, model, "honest"), result).passed
 
 
+def unaccounted(result: dict[str, Any], model: str, precision: str) -> list[str]:
+    parameters = models.load(model).sizes["tiny"].parameters
+    return [str(fault) for when in ("before", "after") for fault in weights_faults(result[when], when, precision, parameters)]
+
+
+@pytest.mark.parametrize(("case", "sut", "model"), UNACCOUNTED)
+def test_weights_that_the_evidence_does_not_account_for_are_caught(results, case, sut, model):
+    found = unaccounted(results(sut, model, case), model, "bfloat16")
+    assert len(found) == 2
+    assert all("parameters of the checkpoint" in line for line in found)
+
+
+@pytest.mark.parametrize(("sut", "model", "case"), HONEST)
+def test_the_evidence_of_an_honest_sut_accounts_for_all_weights(results, sut, model, case):
+    assert unaccounted(results(sut, model, case), model, "float32") == []
+
+
 @pytest.mark.parametrize("sut", [EAGER, KERAS_TORCH])
 @pytest.mark.parametrize(("case", "words"), ERRORS)
 def test_evidence_that_does_not_make_the_call_once_ends_the_worker(results, sut, case, words):
@@ -225,7 +244,7 @@ def test_what_no_check_sees_is_listed(results, case, sut, model):
 @pytest.mark.parametrize("tested", MODULES)
 def test_every_case_of_the_zoo_is_judged(ran, tested):
     """A case that is run and in no list would look as if something caught it."""
-    judged = {(sut, model, case) for case, sut, model, *_ in (*spread([*EVIDENCE, *PRECISION, *ACCURACY]), *UNSEEN)}
+    judged = {(sut, model, case) for case, sut, model, *_ in (*spread([*EVIDENCE, *PRECISION, *ACCURACY]), *UNSEEN, *UNACCOUNTED)}
     judged |= {*HONEST, *((sut, "bert", case) for case, _ in ERRORS for sut in (EAGER, KERAS_TORCH))}
     files = {file.stem for file in ran(tested).glob("* * *.json")}
     assert files == {f"{sut} {model} {case}" for sut, model, case in judged if sut == tested}
