@@ -14,8 +14,6 @@ from typing import Any
 
 UNKNOWN = "unknown"
 _TASKS = Path("/proc/self/task")
-_MKL_HEADER = re.compile(r"MKL_VERBOSE .*\(Intel\(R\) ([^)]+)\)")
-_MKL_CALL = re.compile(r"MKL_VERBOSE \w*GEMM\w*\(")
 _ONEDNN_CALL = re.compile(r"onednn_verbose,.*exec,cpu,(?:matmul|inner_product),([^,]+),")
 _INSTRUCTIONS = {"amx": "AMX", "avx10": "AVX10", "avx512": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse41": "SSE4.1"}
 _OF_XLA = {  # names that XLA gives to its fusions and custom calls, as they begin
@@ -36,16 +34,10 @@ def fact(library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | Non
 
 
 def printed(text: str) -> tuple[str, str]:
-    """(library, instructions) of a product, from the lines that MKL and oneDNN print of it in their verbose modes.
-
-    MKL names its instructions once in a process, on its first line, and on processors of Intel only.
-    """
+    """(library, instructions) of a product, from the lines that oneDNN prints in its verbose mode; both unknown if it printed none."""
     if call := _ONEDNN_CALL.search(text):
         return "oneDNN", next((name for word, name in _INSTRUCTIONS.items() if word in call[1]), UNKNOWN)
-    if not _MKL_CALL.search(text):
-        return UNKNOWN, UNKNOWN
-    header = _MKL_HEADER.search(text)
-    return "MKL", header[1] if header else UNKNOWN
+    return UNKNOWN, UNKNOWN
 
 
 def of_hlo(text: str) -> Counter[str]:

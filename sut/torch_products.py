@@ -1,4 +1,7 @@
-"""Which library multiplies torch's matrices. MKL and oneDNN report it themselves, in their verbose modes."""
+"""Which library multiplies torch's matrices. oneDNN reports its products itself, in its verbose mode.
+
+MKL has such a mode too. It is not used, because it measures the processor's clock first, which took up to 0.9 s.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from sut import matrix_library
 from sut.matrix_library import UNKNOWN
 
 _SIDE = 256  # torch hands smaller bfloat16 products to code of its own
+# Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that `mkl_serv_cpu_detect` returns.
+_MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
 _OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}  # operators that call one library, whatever torch would choose
 
 
@@ -45,13 +50,13 @@ def _of_linear(dtype: torch.dtype) -> tuple[str, str]:
         library, instructions = matrix_library.printed(_printed(dtype))
     except Exception:  # noqa: BLE001  whatever a build of torch lacks
         return UNKNOWN, UNKNOWN
-    if library == "MKL" and instructions == UNKNOWN and _takes_zen_kernels():
-        instructions = "AVX2"
+    if library == UNKNOWN and dtype == torch.float32 and "BLAS_INFO=mkl" in torch.__config__.show():
+        return "MKL", _mkl_instructions()  # torch has no third library for float32
     return library, instructions
 
 
 def _printed(dtype: torch.dtype) -> str:
-    """The lines that MKL and oneDNN write to C's standard output about one product."""
+    """The lines that oneDNN writes to C's standard output about one product."""
     a = torch.ones((_SIDE, _SIDE), dtype=dtype)
     c = ctypes.CDLL(None)
     with tempfile.TemporaryFile() as file, ExitStack() as stack:
@@ -62,8 +67,6 @@ def _printed(dtype: torch.dtype) -> str:
         os.dup2(file.fileno(), 1)
         stack.callback(os.dup2, own, 1)
         stack.callback(c.fflush, None)
-        if torch.backends.mkl.is_available():
-            stack.enter_context(torch.backends.mkl.verbose(torch.backends.mkl.VERBOSE_ON))
         if torch.backends.mkldnn.is_available():
             stack.enter_context(torch.backends.mkldnn.verbose(torch.backends.mkldnn.VERBOSE_ON))
         with torch.no_grad():
@@ -73,12 +76,15 @@ def _printed(dtype: torch.dtype) -> str:
         return file.read().decode(errors="replace")
 
 
-def _takes_zen_kernels() -> bool:
-    """Whether MKL takes the kernels that it has for AMD's processors with AVX2.
+def _mkl_instructions() -> str:
+    """The instructions of MKL's products in float32.
 
-    They have no wider instructions: in torch 2.13 `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
+    For AMD's processors with AVX2 it has kernels of their own. They have no wider instructions: in torch 2.13
+    `mkl_blas_def_sgemm_kernel_0_zen` uses registers of 256 bits and none of 512.
     """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # loaded already
-        return bool(library.mkl_serv_cpuiszen())
-    return False
+        if library.mkl_serv_cpuiszen():
+            return "AVX2"
+        return _MKL_PATHS.get(library.mkl_serv_cpu_detect(), UNKNOWN)
+    return UNKNOWN
