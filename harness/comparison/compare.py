@@ -290,6 +290,8 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
 
 
 def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
+    if a.last.machine != b.last.machine:
+        return "the two were measured on different machines"
     if ratio.low is None or ratio.high is None:
         return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
     if ratio.unsure:

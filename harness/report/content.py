@@ -215,19 +215,15 @@ class Content:
 
         LoRA that trains other parameters in each library does not count.
         """
-        contested = [c for c in self.contests if len(c.field) > 1 and not c.unranked and not c.other_factors]
+        contested = [c for c in self.contests if len(c.field) > 1 and not (c.unranked or c.inconclusive or c.other_factors)]
         fields = [{g.sut for g in c.field} for c in contested]
         order = [sut for sut in self.suts if any(sut in field for field in fields)]
         base = _BARE if _BARE in order else next(iter(order), "")
         common = [c for c, field in zip(contested, fields, strict=True) if field.issuperset(order)]
         if len(common) < 2 or len(order) < 2:
             return []
-        means = {
-            sut: statistics.geometric_mean([c.ratio(c.entries[sut].group, c.entries[base].group).value for c in common])
-            for sut in order
-            if sut != base
-        }
-        each = ", ".join(f"{sut} {mean:.3g} ×" for sut, mean in means.items())
+        ratios = {sut: _mean_ratio(common, sut, base, len(order)) for sut in order if sut != base}
+        each = ", ".join(f"{sut} {r.value:.3g} ×{_interval(r)}" for sut, r in ratios.items())
         return [f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"]
 
     @cached_property
@@ -303,6 +299,25 @@ class Content:
             cells = f"{statistics.plural(older, 'cell')} measured earlier"
             sentences.append(f"left out: {cells}, by other versions, other files of SUTs, or for another time (see ./run.sh history)")
         return sentences
+
+
+def _mean_ratio(contests: Sequence[Contest], sut: str, base: str, compared: int) -> statistics.Ratio:
+    """The speed of one SUT over another's as a geometric mean over contests, with an interval if three rounds are common to all.
+
+    In each round the mean is taken over the contests. So a machine that drifts between two contests changes no ratio.
+    """
+    sides = [[contest.pooled.series[name] for contest in contests] for name in (sut, base)]
+    known = [set(series) for side in sides for series in side]
+    rounds = [of for of in sides[0][0] if all(of in each for each in known)]
+    if len(rounds) < statistics.FEWEST:
+        values = [c.ratio(c.entries[sut].group, c.entries[base].group).value for c in contests]
+        return statistics.Ratio(value=statistics.geometric_mean(values), repeats=(len(rounds), len(rounds)))
+    fast, slow = ([statistics.geometric_mean([series[of] for series in side]) for of in rounds] for side in sides)
+    return statistics.compare(fast, slow, paired=True, compared=compared)
+
+
+def _interval(ratio: statistics.Ratio) -> str:
+    return "" if ratio.low is None or ratio.high is None else f" ({statistics.interval(ratio.low, ratio.high)})"
 
 
 def _token_ms(group: Group) -> float | None:

@@ -116,6 +116,15 @@ def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
     assert "3 of 3 repeats were disturbed" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
 
 
+def test_no_build_fails_for_another_machine(tmp_path, capsys):
+    write(tmp_path / "a", cell(), [100, 100.1, 99.9], record={"machine": {**MACHINE, "cpu_family": "25"}})
+    write(tmp_path / "b", cell(), [50, 50.1, 49.9], record={"machine": {**MACHINE, "cpu_family": "26"}})
+    assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 4
+    told = capsys.readouterr()
+    assert "the two were measured on different machines" in told.err
+    assert "! other machine: A processor family 25, 2 threads, 8 GiB / A processor family 26" in " ".join(told.out.split())
+
+
 def test_the_json_document_follows_its_schema(tmp_path, capsys):
     write(tmp_path / "a", cell(), STEADY)
     write(tmp_path / "b", cell(), STEADY)
