@@ -137,7 +137,7 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
 
     requests = [s.request for s in sweep.series if s.request]
     unjudged = [why for r in {r.benchmark: r for r in requests}.values() if (why := reference.shortage(r))]
-    results = journal.read(sweep.folder.name, sweep.series)
+    results = dict(journal.finished(sweep.folder.name, sweep.series))
     left = schedule.steps(sweep.series, results, sweep.repeats)
     cost = estimate.together(sweep.costs[series.number] for series, _ in left if series.number in sweep.costs)
     measurable = [s for s in sweep.series if not s.obstacle]
@@ -258,8 +258,16 @@ def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -
             f"{len(good)}",
             f"{short(median(values))} {good[0].unit}{_range(values)}" if good else "",
             _compared(ratio) if ratio else "",
-            faulty.reason if faulty else "" if own else one.obstacle,
+            faulty.reason if faulty else _disturbed(own) if own else one.obstacle,
         ]
+
+
+def _disturbed(own: Sequence[Result]) -> str:
+    """How many runs of a cell were disturbed; empty if none was."""
+    from harness.sweep import loop
+
+    count = sum(bool(loop.disturbed(result)) for result in own)
+    return f"{count} of {len(own)} runs disturbed" if count else ""
 
 
 def _range(figures: Sequence[float]) -> str:

@@ -15,6 +15,7 @@ from harness.comparison.runs import find, read
 from harness.comparison.tables import Group
 from sut.registry import FIT, SUTS
 
+_UNSURE = "the ratio is uncertain by more than a factor of two"
 PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
@@ -74,7 +75,8 @@ def compare(a: Sequence[Group], b: Sequence[Group], names: tuple[str, str] = ("A
     The SUTs may differ where each side has exactly one for that work. Of a cell that was measured several times in different ways (mode,
     versions, machine) the last one counts. What has no partner is a comparison too, and its verdict says what differs.
     """
-    pairs, alone_a, alone_b = _pairs(_newest(a), _newest(b))
+    newest = _newest(b)
+    pairs, alone_a, alone_b = _pairs(_newest(a, {group.cell.digest: group.last.machine for group in newest}), newest)
     comparisons = [_of_pair(x, y, names) for x, y in pairs]
     comparisons += [_alone(y, alone_a, names) for y in alone_b]
     partners = {id(near) for y in alone_b if (near := _near(y, alone_a))}
@@ -240,12 +242,16 @@ def beside_earlier(result: Result) -> str | None:
     return f"{tables.ratio(new, before).value:.3g} × the speed of {Path(earlier[-1].result.directory).name}: {meaning}"
 
 
-def _newest(groups: Iterable[Group]) -> list[Group]:
-    """The group that was measured last among equal cells, with figures or without: an old success hides no new failure."""
+def _newest(groups: Iterable[Group], machines: Mapping[str, str] | None = None) -> list[Group]:
+    """The group that was measured last among equal cells, with figures or without: an old success hides no new failure.
+
+    `machines`: digest of a cell → the machine whose group comes first, if there is one.
+    """
     kept: dict[str, Group] = {}
     for group in groups:
+        preferred = (machines or {}).get(group.cell.digest)
         other = kept.get(group.cell.digest)
-        if other is None or group.order > other.order:
+        if other is None or (group.last.machine == preferred, group.order) > (other.last.machine == preferred, other.order):
             kept[group.cell.digest] = group
     return list(kept.values())
 
@@ -284,8 +290,8 @@ def _of_pair(a: Group, b: Group, names: tuple[str, str]) -> Comparison:
     }
     flags += [f"not ranked ({' and '.join(sides)}): {reason}" for reason, sides in unranked.items()]
     verdict, unproven = ratio.verdict(labels[1], labels[0]), _unproven(a, b, ratio)
-    if ratio.unsure:
-        verdict = f"inconclusive, because {unproven}; measure both again with more --repeats and nothing else running"
+    if ratio.unsure and not ratio.different:
+        verdict = f"inconclusive, because {_UNSURE} ({statistics.interval(ratio.low or 0, ratio.high or 0)})"
     return Comparison(**base, ratio=ratio, verdict=verdict, flags=tuple(flags), unproven=unproven)
 
 
@@ -294,8 +300,8 @@ def _unproven(a: Group, b: Group, ratio: statistics.Ratio) -> str:
         return "the two were measured on different machines"
     if ratio.low is None or ratio.high is None:
         return f"it has too few repeats ({min(ratio.repeats)}, and {statistics.FEWEST} are needed)"
-    if ratio.unsure:
-        return f"the ratio is uncertain by more than a factor of two ({statistics.interval(ratio.low, ratio.high)})"
+    if ratio.unsure and not ratio.different:
+        return f"{_UNSURE} ({statistics.interval(ratio.low, ratio.high)})"
     wrong = (group.failure for group in (a, b) if group.failure in group.unranked)
     return next((why for why in (a.disturbed, b.disturbed, *wrong) if why), "")
 

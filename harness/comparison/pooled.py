@@ -87,6 +87,7 @@ class _Fit:
         effects: logarithms, float64 [series + rounds].
         covariance: of the effects, in variances of a residual, float64 [series + rounds] squared.
         deviation: standard deviation of a residual, a natural logarithm; `freedom`: its degrees.
+        connected: whether the effects of all rounds can be compared. Those of two sweeps without a series in common cannot.
     """
 
     names: Sequence[str]
@@ -95,6 +96,7 @@ class _Fit:
     covariance: np.ndarray
     deviation: float
     freedom: int
+    connected: bool
 
     @classmethod
     def of(cls, series: Mapping[str, Rounds]) -> _Fit:
@@ -107,7 +109,8 @@ class _Fit:
         logs = np.log([speed for each in series.values() for speed in each.values()])
         inverse = np.linalg.pinv(design)
         effects = inverse @ logs
-        freedom = len(cells) - int(np.linalg.matrix_rank(design))
+        rank = int(np.linalg.matrix_rank(design))
+        freedom = len(cells) - rank
         squares = float(((logs - design @ effects) ** 2).sum())
         deviation = math.sqrt(squares / freedom) if freedom else 0.0
         return cls(
@@ -117,6 +120,7 @@ class _Fit:
             covariance=inverse @ inverse.T,
             deviation=deviation,
             freedom=freedom,
+            connected=rank == design.shape[1] - 1,
         )
 
     def round_effect(self, of: Hashable) -> float:
@@ -128,7 +132,7 @@ def _chance_of_noise(name: str, series: Mapping[str, Rounds]) -> float:
     rest = {other: rounds for other, rounds in series.items() if other != name}
     fit = _Fit.of(rest)
     shared = [of for of in series[name] if of in fit.rounds]
-    if len(shared) < FEWEST or not fit.freedom or not fit.deviation:
+    if len(shared) < FEWEST or not fit.freedom or not fit.deviation or not fit.connected:
         return 1.0
     own = [math.log(series[name][of]) - fit.round_effect(of) for of in shared]
     beside = np.mean([sum(of in rounds for rounds in rest.values()) for of in shared])

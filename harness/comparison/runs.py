@@ -43,25 +43,9 @@ class Run:
 
     @cached_property
     def machine(self) -> str:
-        """The machine in words; empty if it was not recorded.
-
-        A hypervisor hides a processor's name, and one of twice the speed then has the same. So the words hold family, model, stepping and
-        caches, and a digest of the processor's flags. Runs whose words differ are of two machines.
-        """
-        m = self.record.get("machine")
-        if not m:
-            return ""
-        kind = [f"{name} {m[f'cpu_{name}']}" for name in ("family", "model", "stepping") if m.get(f"cpu_{name}")]
-        flags = m.get("cpu_flags")
-        parts = [
-            " ".join([m["cpu"], *kind]),
-            f"{m['usable_threads']} threads",
-            f"{m['memory_bytes'] / (1 << 30):.0f} GiB",
-            *([f"caches {m['caches']}"] if m.get("caches") else []),
-            *([f"flags {hashlib.sha256(' '.join(sorted(flags)).encode()).hexdigest()[:6]}"] if flags else []),
-            *(a["name"] for a in m.get("accelerators", ())),
-        ]
-        return ", ".join(parts)
+        """The machine in words; empty if it was not recorded."""
+        recorded = self.record.get("machine")
+        return machine_words(recorded) if recorded else ""
 
     @property
     def source(self) -> str:
@@ -112,6 +96,25 @@ class Run:
         """(what makes the figure unfit for ranking, what a reader should know) of what else went on; empty texts where nothing did."""
         serious, notes = disturbance.sentences(self.result.disturbance, self.record.get("machine", {}).get("usable_threads") or 1)
         return "; ".join(serious), "; ".join(notes)
+
+
+def machine_words(m: Mapping[str, Any]) -> str:
+    """A machine in words, from what `harness.execution.machine.describe` says of it. Runs whose words differ are of two machines.
+
+    A hypervisor hides a processor's name, and one of twice the speed then has the same. So the words hold family, model, stepping and
+    caches, and a digest of the processor's flags.
+    """
+    kind = [f"{name} {m[f'cpu_{name}']}" for name in ("family", "model", "stepping") if m.get(f"cpu_{name}")]
+    flags = " ".join(sorted(m.get("cpu_flags") or ()))
+    parts = [
+        " ".join([m["cpu"], *kind]),
+        f"{m['usable_threads']} threads",
+        f"{m['memory_bytes'] / (1 << 30):.0f} GiB",
+        *([f"caches {m['caches']}"] if m.get("caches") else []),
+        *([f"flags {hashlib.sha256(flags.encode()).hexdigest()[:6]}"] if flags else []),
+        *(a["name"] for a in m.get("accelerators", ())),
+    ]
+    return ", ".join(parts)
 
 
 def find(root: Path) -> tuple[list[Result], dict[Path, str]]:

@@ -30,7 +30,7 @@ FEWEST = 3
 """Repeats of a cell from which a comparison is made. Two differ by chance as much as they like."""
 # The sign flips of 6 differences are the fewest that can reach 95 %. A difference counts at most as much as 1.5 of the median one, and a
 # pair of equal cells may be called different with this chance: a little below 5 %, since flips are counted and go in steps.
-_FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
+FEWEST_FLIPPED, _CLIP, _FLIP_LEVEL = 6, 1.5, 0.045
 _MOST_FLIPS = 12  # 4096 sign flips are counted out; of more, as many are drawn
 _BATCHES, _FEWEST_A_BATCH = 20, 10
 # Advice: a repeat is an outlier beyond so many deviations (Iglewicz & Hoaglin 1993, the modified z score) and so large a share.
@@ -157,7 +157,7 @@ def compare(
         error, freedom = _welch(x, y)
         return judged(middle, error, freedom, compared, "Welch t", counts)
     difference = x - y
-    if compared == 2 and len(x) >= _FEWEST_FLIPPED:
+    if compared == 2 and len(x) >= FEWEST_FLIPPED:
         ends = [math.exp(end) for end in _flip_interval(difference)]
         outside = not ends[1] <= 1 <= ends[2]
         return Ratio(value=ends[0], low=ends[1], high=ends[2], different=outside, method="sign flips", repeats=counts)

@@ -134,16 +134,20 @@ class Group:
         return self.last.result.cell
 
     @cached_property
+    def counted(self) -> tuple[Run, ...]:
+        """The runs that count. Of a repeat that a sweep measured again, because it failed or was disturbed, it is the last one."""
+        last = {run.turn: run for run in self.runs if run.turn}
+        return tuple(run for run in self.runs if run.turn is None or last[run.turn] is run)
+
+    @cached_property
     def good(self) -> tuple[Run, ...]:
-        """The runs that are ok. Of a repeat that a sweep measured again, because it was disturbed, the last one."""
-        last = {run.turn: run for run in self.runs if run.metric and run.turn}
-        return tuple(run for run in self.runs if run.metric and (run.turn is None or last[run.turn] is run))
+        """The runs that count and are ok."""
+        return tuple(run for run in self.counted if run.metric)
 
     @cached_property
     def failed(self) -> tuple[Run, ...]:
-        """The runs that are not ok, without those that a sweep repeated with success."""
-        repeated = {run.turn for run in self.good if run.turn}
-        return tuple(run for run in self.runs if not run.metric and run.turn not in repeated)
+        """The runs that count and are not ok."""
+        return tuple(run for run in self.counted if not run.metric)
 
     @property
     def failure(self) -> str:
@@ -328,25 +332,25 @@ def alike(a: Group, b: Group) -> bool:
     return len(set(kinds)) < 2
 
 
-def pool(groups: Sequence[Group], control: Group | None = None, value: Callable[[Run], float | None] | None = None) -> Pooled:
+def pool(groups: Sequence[Group], controls: Sequence[Group] = (), value: Callable[[Run], float | None] | None = None) -> Pooled:
     """The speeds of SUTs that did the same work, round by round.
 
     A round is a repeat of a sweep. If no run is of a sweep, and all were measured in turns, the nth runs of all SUTs are a round.
 
     Args:
-        control: the control run of one of them, whose name is `CONTROL`. It tells of the noise, and nobody chooses it.
+        controls: the control runs of some of them, named by `control_name`. They tell of the noise, and nobody chooses them.
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
     by_hand = not swept and all(in_turns(a, b) for a, b in zip(groups, groups[1:], strict=False))
     series = {group.sut: _rounds(group, by_hand, value or _compared) for group in groups}
-    if control:
-        series[CONTROL] = _rounds(control, by_hand, value or _compared)
+    series |= {control_name(n): _rounds(control, by_hand, value or _compared) for n, control in enumerate(controls)}
     return Pooled(series=series, compared=len(groups))
 
 
-CONTROL = "control"
-"""The name of the control run among the series of a comparison."""
+def control_name(number: int) -> str:
+    """The name of a control run among the series of a comparison."""
+    return f"control {number}"
 
 
 def _rounds(group: Group, by_hand: bool, value: Callable[[Run], float | None]) -> dict[Any, float]:

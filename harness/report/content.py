@@ -170,7 +170,9 @@ class Content:
         most = max(wins.values())
         best = [sut for sut in wins if wins[sut] == most]
         words = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
-        return f"{words} fastest, or not shown to be slower than any, in {most} of {len(ranked)} comparisons"
+        open_ones = len(contested) - len(ranked)
+        rest = f"; {open_ones} more {'is' if open_ones == 1 else 'are'} not decided" if open_ones else ""
+        return f"{words} fastest, or not shown to be slower than any, in {most} of {len(ranked)} comparisons{rest}"
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -189,9 +191,14 @@ class Content:
         return [*answers, *rest, *tails, *work, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
+    def conclusive(self) -> list[Contest]:
+        """The contests whose runs may tell which SUT is faster. Only these give ratios to the sections below the table."""
+        return [contest for contest in self.contests if not contest.inconclusive]
+
+    @cached_property
     def scales(self) -> list[scaling.Scale]:
         """Speed over batch and lengths, where the same work was done with several."""
-        return scaling.scales(self.contests, self.machine_labels)
+        return scaling.scales(self.conclusive, self.machine_labels)
 
     @cached_property
     def current(self) -> list[Group]:
@@ -201,8 +208,7 @@ class Content:
     @cached_property
     def noise(self) -> list[str]:
         """A sentence for each control run: how much it differs from the cell that it repeats, which is noise alone."""
-        found = [(c, c.control[0], c.control_ratio) for c in self.contests if c.control and c.control_ratio]
-        return [f"control run of {group.sut}, {contest.name}: {_noise(ratio)}" for contest, group, ratio in found]
+        return [f"control run of {group.sut}, {c.name}: {_noise(ratio)}" for c in self.contests for group, ratio in c.control_ratios]
 
     @cached_property
     def products(self) -> list[str]:
@@ -211,25 +217,33 @@ class Content:
 
     @cached_property
     def means(self) -> list[str]:
-        """Mean speeds over the contests that all compared SUTs are ranked in, in one sentence; none where there are fewer than two.
+        """Mean speeds over the contests that all compared SUTs are ranked in, a sentence a machine; none of fewer than two contests.
 
         LoRA that trains other parameters in each library does not count.
         """
-        contested = [c for c in self.contests if len(c.field) > 1 and not (c.unranked or c.inconclusive or c.other_factors)]
+        found = []
+        for machine in self.machines:
+            label = self.machine_labels.get(machine, "")
+            contested = [c for c in self.conclusive if c.groups[0].last.machine == machine and len(c.field) > 1]
+            sentence = self._mean_speeds([c for c in contested if not c.unranked and not c.other_factors])
+            found += [f"{label}: {sentence}" if label else sentence] if sentence else []
+        return found
+
+    def _mean_speeds(self, contested: Sequence[Contest]) -> str:
         fields = [{g.sut for g in c.field} for c in contested]
         order = [sut for sut in self.suts if any(sut in field for field in fields)]
         base = _BARE if _BARE in order else next(iter(order), "")
         common = [c for c, field in zip(contested, fields, strict=True) if field.issuperset(order)]
         if len(common) < 2 or len(order) < 2:
-            return []
+            return ""
         ratios = {sut: _mean_ratio(common, sut, base, len(order)) for sut in order if sut != base}
         each = ", ".join(f"{sut} {r.value:.3g} ×{_interval(r)}" for sut, r in ratios.items())
-        return [f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"]
+        return f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"
 
     @cached_property
     def benchmark_of_2019(self) -> list[hf_2019.Again]:
         """The figures of Hugging Face's benchmark of 2019, of the runs of its models; none where there are none."""
-        return hf_2019.again(contest.good for contest in self.contests)
+        return hf_2019.again(contest.good for contest in self.conclusive)
 
     @property
     def words_of_2019(self) -> list[str]:
@@ -239,7 +253,7 @@ class Content:
     @cached_property
     def paybacks(self) -> list[Payback]:
         """A payback for each compiled SUT, beside the fastest eager one."""
-        return [payback for contest in self.contests for payback in _paybacks(contest)]
+        return [payback for contest in self.conclusive for payback in _paybacks(contest)]
 
     @cached_property
     def overheads(self) -> list[Overhead]:
@@ -256,7 +270,7 @@ class Content:
                 bare_token_ms=_token_ms(bare),
                 cost=bare.cell.sut == SUTS[g.cell.sut].without_keras and not c.other_factors,
             )
-            for c in self.contests
+            for c in self.conclusive
             for g in c.good
             if g.cell.sut.startswith("keras3-") and g.cell.sut in SUTS
             for bare in c.good
@@ -268,7 +282,7 @@ class Content:
         """An upgrade for each Keras 3 SUT that has a SUT of Keras 2 beside it."""
         return [
             Upgrade(work=c.name, keras3=new.sut, keras2=old.sut, ratio=c.ratio(new, old))
-            for c in self.contests
+            for c in self.conclusive
             for new in c.good
             for old in c.good
             if new.cell.sut in SUTS and old.cell.sut == SUTS[new.cell.sut].on_keras2
@@ -372,7 +386,9 @@ def _paybacks(contest: Contest) -> Iterator[Payback]:
 def _noise(ratio: statistics.Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"it differs by {abs(ratio.value - 1):.1%}, and has too few repeats for an interval"
-    shown = "it differs from the cell, though both are equal" if ratio.different else "no difference shown, as it should be"
+    shown = "no difference shown, as it should be"
+    if ratio.different or ratio.unsure:
+        shown = "it differs from the cell, though both are equal" if ratio.different else "it is far too uncertain"
     return f"{shown} ({ratio.value:.3g}, {statistics.interval(ratio.low, ratio.high)})"
 
 

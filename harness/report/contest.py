@@ -11,7 +11,7 @@ from harness.cell import Status, short
 from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run
-from harness.comparison.tables import CONTROL, Group
+from harness.comparison.tables import Group
 from harness.inputs import models
 from sut.registry import SUTS, unsupported
 
@@ -100,7 +100,7 @@ class Contest:
     def refused(self) -> list[Group]:
         """The groups whose figure is another statistic than that of most groups, so that it is compared with none of them."""
         kinds = [(m.name, m.estimate) for g in self.groups if g.good and (m := g.metric)]
-        usual = max(dict.fromkeys(kinds), key=kinds.count, default=None)
+        usual = max(dict.fromkeys(kinds), key=lambda kind: (kind[1] == "median", kinds.count(kind)), default=None)
         return [g for g in self.groups if g.good and (m := g.metric) and (m.name, m.estimate) != usual]
 
     @cached_property
@@ -114,27 +114,31 @@ class Contest:
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
 
     @cached_property
-    def control(self) -> tuple[Group, Group] | None:
-        """(a SUT, its control run), if a sweep measured one of these cells once more."""
-        pairs = [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
-        return pairs[0] if pairs else None
+    def control(self) -> list[tuple[Group, Group]]:
+        """(a SUT, its control run) for each of these cells that a sweep measured once more."""
+        return [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
 
     @cached_property
     def pooled(self) -> Pooled:
         """The speeds round by round, with the noise that all SUTs have in common."""
-        return tables.pool(self.good, self.control and self.control[1])
+        return tables.pool(self.good, [control for _, control in self.control])
 
     def ratio(self, a: Group, b: Group) -> statistics.Ratio:
-        """The speed of A over that of B, from the common noise of all SUTs; if they share too few rounds, from the runs of these two."""
+        """The speed of A over that of B, from the common noise of all SUTs.
+
+        It is from the runs of these two only, if they share too few rounds, or if there are no others and six runs of both.
+        """
+        if len(self.good) == 2 and min(len(g.good) for g in self.good) > statistics.FEWEST_FLIPPED - 1:
+            return tables.ratio(a, b)
         return self.pooled.ratio(a.sut, b.sut) or tables.ratio(a, b, compared=len(self.good))
 
     @cached_property
-    def control_ratio(self) -> statistics.Ratio | None:
-        """The speed of the control run over that of the cell that it repeats. Both are the same cell, so it shows noise alone."""
-        if self.control is None:
-            return None
-        original, control = self.control
-        return self.pooled.ratio(CONTROL, original.sut) or tables.ratio(control, original)
+    def control_ratios(self) -> list[tuple[Group, statistics.Ratio]]:
+        """Each cell with a control run, and the speed of that run over the cell's. Both are the same cell, so it shows only noise."""
+        return [
+            (original, self.pooled.ratio(tables.control_name(n), original.sut) or tables.ratio(control, original))
+            for n, (original, control) in enumerate(self.control)
+        ]
 
     @property
     def repeats(self) -> str:
@@ -172,7 +176,12 @@ class Contest:
     @cached_property
     def leading(self) -> list[Group]:
         """The leading group: those that no SUT is shown to be faster than, the best figure first."""
-        return [g for g in self.field if g is self.field[0] or not self.ratios[g.sut].different]
+        return [g for g in self.field if g is self.field[0] or self._level(g)]
+
+    def _level(self, group: Group) -> bool:
+        """Return whether there are enough runs to compare it with the first one, and no difference is shown."""
+        ratio = self.ratios[group.sut]
+        return ratio.low is not None and not ratio.different
 
     @cached_property
     def inconclusive(self) -> str:
@@ -182,11 +191,16 @@ class Contest:
         runs = [run for g in self.field for run in g.good]
         disturbed = [run.disturbances[0] for run in runs if run.disturbances[0]]
         ratios = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low is not None]
+        far = [(g, r) for g, r in self.control_ratios if r.unsure or (r.different and abs(r.value - 1) > _FAR)]
         why = ""
         if 2 * len(disturbed) > len(runs):
             why = f"{len(disturbed)} of {len(runs)} runs were disturbed ({disturbed[0]})"
-        elif self.control_ratio and self.control_ratio.different and _far(self.control_ratio):
-            why = f"a control run, which is the same cell once more, was {self.control_ratio.verdict('', 'it').strip().removeprefix('is ')}"
+        elif unfit := [g for g in self.field if g.disturbed]:
+            why = f"of {unfit[0].sut} {unfit[0].disturbed}"
+        elif far:
+            group, ratio = far[0]
+            between = statistics.interval(ratio.low or 0, ratio.high or 0)
+            why = f"the control run of {group.sut}, which is the same cell, was {ratio.value:.3g} × as fast as its first run ({between})"
         elif ratios and all(r.unsure for r in ratios):
             narrowest = min(ratios, key=lambda r: r.spread or 0)
             why = f"every ratio is uncertain by more than a factor of two ({statistics.interval(narrowest.low or 0, narrowest.high or 0)})"
@@ -214,7 +228,7 @@ class Contest:
     def answer(self) -> str:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
         outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
-        reason = self.unranked or "; ".join(outside)
+        reason = "" if self.inconclusive else self.unranked or "; ".join(outside)
         note = "; their LoRA trains different parameters (--lora matched trains the same)" if self.other_factors else ""
         return f"{self.finding}{note}" + (f". Not ranked: {reason}" if reason else "")
 
@@ -229,10 +243,12 @@ class Contest:
         if ahead.low is None:
             runs = f"{statistics.plural(min(ahead.repeats), 'run')} of a cell cannot say how much of that is chance"
             return f"{leader.sut} had the best figure, {ahead.value:.3g} × {second.sut}; {runs}"
-        behind = [g for g in self.field if g not in self.leading]
+        behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
         if len(self.leading) > 1:
             text = f"no single SUT leads; in the leading group: {listed([g.sut for g in self.leading])}"
             return text + (f"; {leader.sut} is {_by(self.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
+        if not behind or second is not behind[0]:
+            return f"{leader.sut} had the best figure; {second.sut} has too few runs to be compared"
         last = behind[-1]
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
         return text + (f", and {_by(self.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
@@ -254,20 +270,21 @@ class Contest:
     @cached_property
     def tail(self) -> str:
         """The plain 90th percentiles of the latency, the lowest first, with their ratios. Empty of a throughput or a training."""
-        if len(self.good) < 2 or not all(map(_p90, [run for g in self.good for run in g.good])):
+        if len(self.good) < 2 or self.inconclusive or not all(map(_p90, [run for g in self.good for run in g.good])):
             return ""
         queries = sorted(int(run.result.measured.get("samples", 0)) for g in self.good for run in g.good)
-        asked = f"90th percentile of the latency, of {queries[0]:,} to {queries[-1]:,} queries a run"
+        count = f"{queries[0]:,}" if queries[0] == queries[-1] else f"{queries[0]:,} to {queries[-1]:,}"
+        asked = f"90th percentile of the latency, of {count} queries a run"
         if queries[0] < _LEAST_QUERIES:
             return f"{asked}: {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer test)"
         pooled = tables.pool(self.good, value=_p90)
-        rows = sorted((median(filter(None, map(_p90, g.good))), g) for g in self.good)
+        rows = sorted(((median(filter(None, map(_p90, g.good))), g) for g in self.good), key=lambda row: row[0])
         first = rows[0][1]
         texts = [f"{first.sut} {short(rows[0][0])} ms"]
         for value, group in rows[1:]:
-            ratio = pooled.ratio(first.sut, group.sut)
-            shown = _by(ratio, group.sut) if ratio and ratio.different else "not shown to be higher"
-            texts.append(f"{group.sut} {short(value)} ms ({shown})")
+            sides = ([p for run in g.good if (p := _p90(run))] for g in (first, group))
+            unpaired = statistics.compare(*sides, higher_is_better=False, paired=False, compared=len(self.good))
+            texts.append(f"{group.sut} {short(value)} ms ({_higher(pooled.ratio(first.sut, group.sut) or unpaired, first.sut)})")
         return f"{asked}: {', '.join(texts)}"
 
     @cached_property
@@ -312,10 +329,6 @@ def _same(group: Group, control: Group) -> bool:
     return equal and one.machine == other.machine and not compare.differences(group, control)
 
 
-def _far(ratio: statistics.Ratio) -> bool:
-    return abs(ratio.value - 1) > _FAR
-
-
 def _p90(run: Run) -> float | None:
     """The plain 90th percentile of a run's latencies, in milliseconds. None if it asked for all samples at once."""
     return run.result.metrics.get("latency_p90_ms")
@@ -325,12 +338,21 @@ def _why_not(group: Group) -> str:
     """Why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
-        return f"its figure is another statistic ({metric.estimate}, of an older release), which is not compared with the others'"
+        return f"its figure is another statistic than the others' ({metric.name} by {metric.estimate}), so it is not compared with them"
     return group.last.obstacle
 
 
+def _higher(ratio: statistics.Ratio, first: str) -> str:
+    """What a 90th percentile is compared with the lowest one, whose SUT is `first`; `ratio` is the speed of `first` over its own."""
+    if ratio.low is None or ratio.high is None:
+        return "too few runs to tell"
+    return f"{_by(ratio, f'that of {first}')}" if ratio.different else "not shown to be higher"
+
+
 def _by(ratio: statistics.Ratio, other: str) -> str:
-    """`1.47 × other (1.43–1.52)`."""
+    """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if the ratio is uncertain by more than a factor of two."""
+    if ratio.unsure and ratio.low and ratio.low > 1:
+        return f"at least {ratio.low:.3g} × {other}"
     return ratio.verdict("", other).strip().removeprefix("is ")
 
 

@@ -132,14 +132,14 @@ def _place(contest: Contest, sut: str) -> str:
 
 def _comparison(contest: Contest) -> dict[str, Any]:
     return {
-        "work": contest.name,
+        "work": contest.full_name,
         "unit": contest.unit,
         "higher_is_better": contest.higher_is_better,
         "answer": contest.answer,
         "ranked": bool(contest.good) and not contest.unranked,
         "inconclusive": contest.inconclusive,
-        "best_figure": contest.field[0].sut if contest.good else None,
-        "speed_over_best_figure": {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
+        "best_figure": contest.field[0].sut if contest.good and not contest.inconclusive else None,
+        "speed_over_best_figure": {} if contest.inconclusive else {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
         "leading": [sut for sut, entry in contest.entries.items() if entry.best],
     }
 

@@ -44,7 +44,7 @@ class Gain:
 def gains(content: Content, other: str) -> list[Gain]:
     """A bar for each contest in which both have figures."""
     found = []
-    for contest in content.contests:
+    for contest in content.conclusive:
         keras = next((g for g in contest.good if g.cell.sut.startswith("keras3-")), None)
         rival = next((g for g in contest.good if g.cell.sut == other), None)
         if keras and rival:

@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
             except (OSError, ValueError):
                 continue
             if result.cell.device == request.device:
-                yield result
+                yield replace(result, directory=str(attempt))  # it may have been moved since
 
 
 def _alike(request: Request, cell: Cell) -> bool:

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from compliance.logs.files import source_digest
 from harness.cell import Result, SweepMark
+from harness.comparison import runs
+from harness.execution import machine
 from harness.execution.environments import ROOT
 from harness.request import estimate
 from harness.request.request import Request
@@ -113,17 +115,21 @@ def obstacles(out: Path) -> dict[str, list[str]]:
     return {reason: list(dict.fromkeys(labels)) for reason, labels in found.items()}
 
 
-def read(sweep_id: str, series: Sequence[Series]) -> dict[tuple[int, int], Result]:
-    """(number of the series, repeat) → the finished attempt that carries this sweep's mark."""
-    results: dict[tuple[int, int], Result] = {}
+def finished(sweep_id: str, series: Sequence[Series]) -> list[tuple[tuple[int, int], Result]]:
+    """((number of the series, repeat), result) of each finished attempt that carries this sweep's mark, in the order of the attempts.
+
+    Those of another machine do not count. The sweep measures them again here, and a report keeps the machines apart.
+    """
+    here = runs.machine_words(machine.describe())
+    found = []
     for each in series:
         if each.request is None:
             continue
         for result in estimate.earlier_results(each.request):
             mark = result.sweep
-            if mark and (mark.id, mark.series) == (sweep_id, each.number):
-                results[mark.series, mark.repeat] = result
-    return results
+            if mark and (mark.id, mark.series) == (sweep_id, each.number) and runs.read(result).machine in ("", here):
+                found.append(((mark.series, mark.repeat), result))
+    return found
 
 
 def mark(sweep_id: str, series: Series, repeat: int) -> SweepMark:

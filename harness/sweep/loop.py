@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,27 +49,46 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
     try:
         with locks.held(sweep.folder / ".lock"):
             journal.forget_not_measured(sweep.folder)
-            results = journal.read(sweep.folder.name, sweep.series)
+            finished = journal.finished(sweep.folder.name, sweep.series)
+            results, attempts = dict(finished), Counter(key for key, _ in finished)
             retry = [key for key, result in results.items() if result.status in _AGAIN]
-            again_left = sweep.most_again
+            noisy = [key for key, result in results.items() if _once_more(sweep, key, result, attempts)]
             latest_s: dict[int, float] = {}  # by the number of a series; its first measurement may make the reference too
-            for again in ([], retry):
+            for again in (noisy, retry):
                 for key in again:
                     results.pop(key)
                 while step := schedule.next_step(sweep.series, results, sweep.repeats):
-                    result = _one(sweep, step, results, reporter, latest_s)
-                    for n in range(AGAIN_A_REPEAT):
-                        if not again_left or not _disturbed(result):
-                            break
-                        again_left -= 1
-                        reporter.say(f"    disturbed, so it is measured again ({n + 1} of {AGAIN_A_REPEAT})")
-                        result = _one(sweep, step, results, reporter, latest_s)
+                    result = _repeat(sweep, step, results, reporter, latest_s, attempts)
                     if fail_fast and result.status in FAILED:
                         reporter.say("--fail-fast: the sweep ends here; the same command goes on")
                         return results
             return results
     except locks.Taken:
         raise EnvironmentFailure(f"another process measures the sweep {sweep.folder}: wait for it, or start another with --again") from None
+
+
+def _repeat(
+    sweep: Sweep,
+    step: tuple[Series, int],
+    results: dict[tuple[int, int], Result],
+    reporter: Terminal,
+    latest_s: dict[int, float],
+    attempts: Counter[tuple[int, int]],
+) -> Result:
+    """Measure one repeat of a cell, and again if it was disturbed. `attempts`: how often each repeat was measured."""
+    key = (step[0].number, step[1])
+    while True:
+        result = _one(sweep, step, results, reporter, latest_s)
+        attempts[key] += 1
+        if not _once_more(sweep, key, result, attempts):
+            return result
+        reporter.say(f"    disturbed, so it is measured again ({attempts[key]} of {AGAIN_A_REPEAT})")
+
+
+def _once_more(sweep: Sweep, key: tuple[int, int], result: Result, attempts: Mapping[tuple[int, int], int]) -> bool:
+    """Return whether a repeat was disturbed and may be measured again."""
+    spent = sum(n - 1 for n in attempts.values() if n > 1)
+    return attempts[key] <= AGAIN_A_REPEAT and spent < sweep.most_again and bool(disturbed(result))
 
 
 def _one(
@@ -106,13 +126,13 @@ def _left(seconds: float) -> str:
 def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, int], Result], result: Result) -> str:
     if result.status is not Status.OK or not result.metric:
         return f"{result.status}: {result.reason}"
-    disturbed = f"; disturbed: {why}" if (why := _disturbed(result)) else ""
+    noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
     ratio = schedule.ratio_to_first(one, series, results)
     first = next(s for s in series if s.contest == one.contest and schedule.figures(s.number, results))
     compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio and first is not one else ""
-    return f"{result.status}: {speed(result)}{compared}{disturbed}"
+    return f"{result.status}: {speed(result)}{compared}{noise}"
 
 
-def _disturbed(result: Result) -> str:
+def disturbed(result: Result) -> str:
     """Why the figure of a run that is ok is not fit for ranking, because of what else went on. Empty if it is fit, or if there is none."""
     return read(result).disturbances[0] if result.status is Status.OK and result.directory else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from harness.cell import Result, Status
 from harness.comparison import statistics
@@ -107,10 +108,10 @@ def _spreads(rivals: Sequence[Series], results: Results) -> list[float | None]:
 
     If one series alone has figures, there is no ratio, and the interval is that of its figure.
     """
-    with_figures = [s for s in rivals if figures(s.number, results)]
+    with_figures = [known for s in rivals if (known := figures(s.number, results))]
     if len(with_figures) == 1:
-        return [statistics.summarise([*figures(with_figures[0].number, results).values()]).spread]
-    return [ratio.spread for s in with_figures if (ratio := ratio_to_first(s, rivals, results))]
+        return [statistics.summarise([*with_figures[0].values()]).spread]
+    return [ratio.spread for ratio in ratios(rivals, results).values()]
 
 
 def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> Ratio | None:
@@ -118,15 +119,29 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
     None: it is that first one, or there is no repeat in which both have a figure.
     """
-    rivals = [s for s in series if s.contest == one.contest]
-    speeds = {s.number: known for s in rivals if (known := figures(s.number, results))}
-    first = next(iter(speeds), one.number)
-    common = speeds.get(one.number, {}).keys() & speeds.get(first, {}).keys()
-    if one.number == first or not common:
-        return None
-    pooled = Pooled(series={str(number): known for number, known in speeds.items()}, compared=len({s.words for s in rivals}))
-    few = math.exp(sum(math.log(speeds[one.number][r] / speeds[first][r]) for r in common) / len(common))
-    return pooled.ratio(str(one.number), str(first)) or Ratio(value=few, repeats=(len(common), len(common)))
+    return ratios([s for s in series if s.contest == one.contest], results).get(one.number)
+
+
+def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
+    """Number of a series → its speed over that of the first series with figures; of those with which it has a repeat in common."""
+    speeds = tuple((s.number, tuple(known.items())) for s in rivals if (known := figures(s.number, results)))
+    return _ratios(speeds, len({s.words for s in rivals})) if speeds else {}
+
+
+@lru_cache(maxsize=4096)
+def _ratios(speeds: tuple[tuple[int, tuple[tuple[Hashable, float], ...]], ...], compared: int) -> dict[int, Ratio]:
+    """The same of (number, (repeat, speed) …) of each series. It is kept, because a sweep asks for it again after each measurement."""
+    known = {str(number): dict(of_one) for number, of_one in speeds}
+    pooled = Pooled(series=known, compared=compared)
+    first, *others = known
+    found = {}
+    for name in others:
+        common = [repeat for repeat in known[name] if repeat in known[first]]
+        logs = [math.log(known[name][repeat] / known[first][repeat]) for repeat in common]
+        if logs:
+            few = Ratio(value=math.exp(sum(logs) / len(logs)), repeats=(len(logs), len(logs)))
+            found[int(name)] = pooled.ratio(name, first) or few
+    return found
 
 
 def figures(number: int, results: Results) -> Rounds:

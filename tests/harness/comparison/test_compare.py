@@ -96,7 +96,8 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("figures", "code"), [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 4), ([20, 80, 150], 4)]
+    ("figures", "code"),
+    [([94, 95, 93, 94, 94], 1), ([96, 94, 95, 97, 93], 0), (STEADY, 0), ([80, 81], 4), ([20, 80, 150], 4), ([10, 25, 12], 1)],
 )
 def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, figures, code):
     write(tmp_path / "a", cell(), [100, 100.1, 99.9, 100, 100])
@@ -114,6 +115,14 @@ def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
     assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == 4
     told = capsys.readouterr()
     assert "3 of 3 repeats were disturbed" in told.err and "not ranked (b): 3 of 3 repeats were disturbed" in " ".join(told.out.split())
+
+
+def test_the_newest_measurement_on_the_same_machine_is_compared_with(tmp_path):
+    for family, figure, day in (("25", 100, 1), ("26", 51, 2)):
+        write(tmp_path / "a", cell(), [figure, figure + 1, figure + 2], day=day, record={"machine": {**MACHINE, "cpu_family": family}})
+    write(tmp_path / "b", cell(), [71, 72, 73], day=3, record={"machine": {**MACHINE, "cpu_family": "25"}})
+    (c,) = compared(tmp_path)
+    assert c.ratio.value == pytest.approx(0.71, rel=0.02) and not any("other machine" in flag for flag in c.flags)
 
 
 def test_no_build_fails_for_another_machine(tmp_path, capsys):

@@ -162,7 +162,42 @@ def test_a_comparison_whose_control_run_is_far_off_is_inconclusive(tmp_path):
     for sut, figure in (("keras3-jax", 100), ("native-torch-eager", 50)):
         write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep="s-1")
     write(tmp_path, cell("keras3-jax"), [120, 120, 120.1], sweep="s-1", twin=True)
-    assert inconclusive(tmp_path).startswith("a control run, which is the same cell once more, was 1.200 × it (1.196–")
+    assert inconclusive(tmp_path).startswith(
+        "the control run of keras3-jax, which is the same cell, was 1.2 × as fast as its first run (1.196–"
+    )
+
+
+def test_one_sut_whose_runs_were_all_disturbed_leaves_the_comparison_open(tmp_path):
+    write(tmp_path, cell("keras3-jax"), [200, 201, 199], sweep="s-1")
+    write(tmp_path, cell("native-torch-eager"), [100, 101, 99], sweep="s-1", disturbance=NOISE)
+    assert inconclusive(tmp_path).startswith("of native-torch-eager 3 of 3 repeats were disturbed")
+
+
+def test_each_control_run_is_looked_at(tmp_path):
+    for sut, figure in (("keras3-jax", 100), ("native-torch-eager", 50)):
+        for sweep in ("s-1", "s-2"):
+            write(tmp_path, cell(sut), [figure, 1.001 * figure, 0.999 * figure], sweep=sweep)
+    write(tmp_path, cell("keras3-jax"), [100, 100.1, 99.9], sweep="s-1", twin=True)
+    write(tmp_path, cell("native-torch-eager"), [75, 75, 75.1], sweep="s-2", twin=True)
+    (contest,) = gathered(tmp_path).contests
+    assert "the control run of native-torch-eager, which is the same cell, was 1.5 × as fast" in contest.inconclusive
+    assert len(gathered(tmp_path).noise) == 2
+
+
+def test_a_sut_with_too_few_runs_is_not_in_the_leading_group(tmp_path):
+    for sut, figures_ in zip(SUTS, ([100, 101, 99], [90, 91, 89], [50, 51]), strict=True):
+        write(tmp_path, cell(sut), figures_, sweep="s-1")
+    (contest,) = gathered(tmp_path).contests
+    assert [g.sut for g in contest.leading] == ["keras3-jax"]
+    assert contest.answer.startswith("keras3-jax is fastest: 1.11")
+
+
+def test_a_disturbed_repeat_that_then_failed_does_not_count_as_ok(tmp_path):
+    (first, *_) = write(tmp_path, cell(), [100, 101, 99], sweep="s-1", disturbance=NOISE)
+    write(tmp_path, cell(), [None], sweep="s-1", day=2)
+    (group,) = tables.groups([tmp_path])
+    assert str(first) not in [run.result.directory for run in group.good] and len(group.good) == 2
+    assert group.failure.startswith("1 of 3 runs is not ok: oom")
 
 
 def test_equal_suts_of_many_are_not_called_slower_for_one_lucky_pair(tmp_path):
@@ -187,14 +222,21 @@ def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is
     report = gathered(tmp_path)
     assert "keras3-jax is fastest: 1.498 × native-jax" in report.headline
     (tail,) = [text for text in report.sentences if text.startswith("90th percentile")]
-    assert tail.startswith("90th percentile of the latency, of 100 to 2,000 queries a run: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 × ")
+    assert tail.startswith("90th percentile of the latency, of 100 to 2,000 queries a run: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24")
+
+
+def test_suts_with_equal_90th_percentiles_are_listed(tmp_path):
+    for n, sut in enumerate(SUTS[:2]):
+        write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2.2], first_minute=n, measured={"samples": 100})
+    (tail,) = [text for text in gathered(tmp_path).sentences if text.startswith("90th percentile")]
+    assert tail.endswith("of 100 queries a run: keras3-jax 2.31 ms, native-torch-compile 2.31 ms (not shown to be higher)")
 
 
 def test_a_90th_percentile_of_few_queries_is_not_compared(tmp_path):
     for sut in SUTS[:2]:
         write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], measured={"samples": 20})
     (tail,) = [text for text in gathered(tmp_path).sentences if text.startswith("90th percentile")]
-    assert tail.endswith("of 20 to 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)")
+    assert tail.endswith("of 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)")
 
 
 def test_figures_of_other_statistics_are_refused_in_words(tmp_path):

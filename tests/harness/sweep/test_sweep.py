@@ -25,7 +25,8 @@ def sweep(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
 
     def run(*arguments):
-        code = cli.main(["sweep", *map(str, arguments), "--out", str(tmp_path / "runs")])
+        out = [] if "--out" in arguments else ["--out", str(tmp_path / "runs")]
+        code = cli.main(["sweep", *map(str, arguments), *out])
         captured = capsys.readouterr()
         return code, json.loads(captured.out) if captured.out.startswith("{") else None, captured.err
 
@@ -77,7 +78,7 @@ def test_unsupported_cells_alone_cost_no_exit_code(sweep, tmp_path):
 
 
 def test_fail_fast_ends_at_the_first_failure_and_failed_cells_are_tried_again_last(sweep, tmp_path, tests_run):
-    recipe = write(tmp_path / "mine.toml", "raise-at=30", "latency-ms=1")
+    recipe = write(tmp_path / "mine.toml", "raise-at=30", extra="[[cells]]\nbatch-size = 4\n")
     code, document, _ = sweep(recipe, "--cache", CACHE, "--repeats", 1, "--fail-fast", "--json")
     assert (code, [c["status"] for c in document["cells"]]) == (1, ["error"])
     _, document, _ = sweep(recipe, "--cache", CACHE, "--repeats", 1, "--json")
@@ -145,7 +146,7 @@ def test_progress_names_cell_repeat_and_what_is_left(sweep):
 
 def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told(sweep, monkeypatch, tests_run):
     monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 2)
-    monkeypatch.setattr(loop, "_disturbed", lambda result: "the worker stood still")
+    monkeypatch.setattr(loop, "disturbed", lambda result: "the worker stood still")
     code, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (code, tests_run.count("performance")) == (0, 6)  # 4 repeats, and twice again in all
     assert "twice at most, and in all at most 2 times" in said
@@ -153,6 +154,22 @@ def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told
     assert len(document["cells"]) == 4
     (group,) = tables.groups([sweep.out])
     assert len(group.good) == 2  # the last of each repeat counts
+
+
+def test_what_another_machine_measured_is_measured_again_here(sweep, tests_run):
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    (path,) = sweep.out.rglob("record.json")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "machine": {**record["machine"], "cpu_family": "of another"}}))
+    _, document, _ = sweep(*MOCK, "--repeats", 1, "--json")
+    assert tests_run.count("performance") == 2 and len(document["cells"]) == 1
+
+
+def test_a_sweep_whose_folder_was_moved_knows_its_machine(sweep, tmp_path):
+    assert sweep(*MOCK, "--repeats", 1)[0] == 0
+    sweep.out.rename(tmp_path / "moved")
+    code, document, _ = sweep(*MOCK, "--repeats", 1, "--json", "--out", str(tmp_path / "moved"))
+    assert code == 0 and "unknown machine" not in document["preface"]
 
 
 def test_the_seed_of_the_order_is_recorded(sweep):
