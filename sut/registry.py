@@ -291,6 +291,11 @@ ALIASES = {"native-torch": "native-torch-compile"}
 _FRAMEWORKS = {"jax": "JAX", "tensorflow": "TensorFlow", "torch": "PyTorch"}  # package → the framework in words
 
 
+def of_keras(sut: str) -> bool:
+    """Return whether a SUT runs Keras' own library of models, of Keras 2 or 3."""
+    return sut in SUTS and sut.startswith("keras")
+
+
 def framework_of(sut: str) -> str:
     """The framework that computes, in words; empty where there is none, as of the mock or of a SUT that is no longer here."""
     packages = SUTS[sut].packages if sut in SUTS else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.comparison.tables import Group
 from harness.inputs import keras_generate, models
 from harness.report.contest import Contest, listed
-from sut.registry import SUTS
+from sut.registry import of_keras
 
 
 def sentences(contest: Contest) -> list[str]:
@@ -14,7 +14,7 @@ def sentences(contest: Contest) -> list[str]:
     The factor is `keras_generate.weights` over `keras_generate.least_weights`, of the size's configuration. It counts products
     with weights, and neither attention's own products nor padding. There is none for a user's weights or prompts.
     """
-    keras = [g for g in contest.good if _is_keras(g)]
+    keras = [g for g in contest.good if of_keras(g.cell.sut)]
     if contest.groups[0].cell.task != "generate" or len(keras) in (0, len(contest.good)):
         return []
     if _lengths_differ(keras[0]):
@@ -43,10 +43,6 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
             also = ", and computes logits for them that it does not use" if eager else ""
             found.append(f"{prompt} + {new} tokens: {listed(suts)}: {factor:.2f} × the multiplications needed, because Keras {why}{also}")
     return found
-
-
-def _is_keras(group: Group) -> bool:
-    return group.cell.sut in SUTS and group.cell.sut.startswith("keras")
 
 
 def _lengths_differ(group: Group) -> bool:

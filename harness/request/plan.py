@@ -17,7 +17,7 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
-from sut.registry import SUTS, SutSpec
+from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
 _LARGEST_BATCH = 1 << 20  # its inputs alone are gigabytes
@@ -179,7 +179,7 @@ def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None)
 def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
     """What a reader should know of a Keras SUT's time to the first token."""
     generates = families.of(model, asked.trains).generates_tokens
-    if not generates or size.inputs["new_tokens"] != 1 or not asked.sut.startswith("keras"):
+    if not generates or size.inputs["new_tokens"] != 1 or not of_keras(asked.sut):
         return []
     return [keras_generate.FIRST_TOKEN]
 
