@@ -53,6 +53,7 @@ class Sweeps:
     Attributes:
         wrong: the share of sweeps that call a cell slower than one that is not faster.
         covered: the share of the intervals of all pairs that hold the true ratio.
+        first: the same share of the pairs with the first cell.
         width: half the width of an interval at the median, as a share.
         lead: how much too high the leader's speed is over the mean of all, if a single leader is named, as a share.
         led: the share of sweeps that name a single leader.
@@ -60,6 +61,7 @@ class Sweeps:
 
     wrong: float
     covered: float
+    first: float
     width: float
     lead: float
     led: float
@@ -127,20 +129,26 @@ def sweeps(
     """
     generator = np.random.default_rng([seed, repeats, len(truth)])
     logs, deviations = np.log(truth), np.full(len(truth), NOISE) if noise is None else np.array(noise)
-    wrong, covered, widths, leads = 0, [], [], []
+    wrong = 0
+    covered: list[bool] = []
+    first: list[bool] = []
+    widths: list[float] = []
+    leads: list[float] = []
     for _ in range(count):
         speeds = np.exp(_sweep(generator, logs, repeats, deviations, DRIFT, permuted=not before))
         leader, second, *others = np.argsort(-np.log(speeds).mean(0)).tolist()
         ratios = _from_leader(speeds, leader) if before else _of_all(speeds)
         behind = [ratios[leader, other].different for other in (second, *others)]
         wrong += any(r.different and (logs[a] - logs[b]) * math.log(r.value) <= 1e-9 for (a, b), r in ratios.items())
-        covered += [r.low <= truth[a] / truth[b] <= r.high for (a, b), r in ratios.items() if r.low and r.high]
+        held = {(a, b): r.low <= truth[a] / truth[b] <= r.high for (a, b), r in ratios.items() if r.low and r.high}
+        covered += held.values()
+        first += [holds for pair, holds in held.items() if 0 in pair]
         widths += [r.spread or 0.0 for r in ratios.values()]
         if before or all(behind):
             above = np.log(speeds).mean(0) - logs
             leads.append(above[leader] - above.mean())
     lead = math.expm1(float(np.mean(leads))) if leads else math.nan
-    return Sweeps(wrong / count, float(np.mean(covered)), float(np.median(widths)), lead, len(leads) / count)
+    return Sweeps(wrong / count, float(np.mean(covered)), float(np.mean(first)), float(np.median(widths)), lead, len(leads) / count)
 
 
 def _of_all(speeds: np.ndarray) -> dict[tuple[int, int], statistics.Ratio]:
@@ -177,13 +185,16 @@ def main() -> None:
     for repeats in REPEATS:
         o = simulate(repeats, flags.pairs)
         print(f"{repeats:7}  {o.different:28.1%}  {o.covered:22.1%}  {o.shown:14.1%}  {o.width:10.1%}  {o.mean_covered:27.1%}")
-    print(f"\n{'cells':<40}repeats          wrongly called slower  intervals that hold  half width  single leader named  its lead too high")
+    columns = ("wrongly called slower", "intervals that hold", "of the first", "half width", "one leader named", "lead too high")
+    print(f"\n{'cells':<40}repeats          {'  '.join(columns)}")
     for name, (truth, noise) in CASES.items():
         for repeats in (3, 5):
             for before in (True, False):
                 s = sweeps(truth, repeats, flags.sweeps, noise=noise, before=before)
                 when = "before" if before else "now"
-                numbers = f"{s.wrong:21.1%}  {s.covered:19.1%}  {s.width:10.1%}  {s.led:19.1%}  {s.lead:17.1%}".replace("nan%", "   –")
+                numbers = f"{s.wrong:21.1%}  {s.covered:19.1%}  {s.first:12.1%}  {s.width:10.1%}  {s.led:16.1%}  {s.lead:13.1%}".replace(
+                    "nan%", "   –"
+                )
                 print(f"{name:<40}{repeats:7}  {when:<8}{numbers}", flush=True)
 
 

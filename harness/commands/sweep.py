@@ -169,16 +169,18 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     import psutil
 
     from harness import terminal
+    from harness.comparison import statistics
     from scenarios.worker.preflight import available_memory_bytes
 
-    twin = f" and {summary['twin']}, which shows this machine's own noise" if summary["twin"] else ""
-    yield f"{len(summary['cells'])} cells{twin}; {summary['measurements']} measurements, {summary['finished']} of them there already"
+    twin = f", and the control run {summary['twin']}, which shows this machine's own noise" if summary["twin"] else ""
+    done = f"{summary['finished']} done" if summary["finished"] else "none done yet"
+    yield f"{statistics.plural(len(summary['cells']), 'cell')}{twin}: {summary['measurements']} measurements, {done}"
     seconds = summary["seconds"]
     yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
     if summary["left"]:
         yield (
             f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is measured again at once, "
-            f"twice at most, and in all at most {summary['most_again']} times"
+            f"at most twice, and at most {summary['most_again']} times in the whole sweep"
         )
     if summary["until"]:
         yield (

@@ -97,7 +97,7 @@ class Ratio:
             n = min(self.repeats)
             return f"too few repeats: {plural(n, 'run')} of one, and {FEWEST} of each are needed; so far {a} is {self.value:.3g} × {b}"
         if not self.different:
-            chosen = "" if self.low <= 1 <= self.high else ", and of so many pairs some are off by as much"
+            chosen = "" if self.low <= 1 <= self.high else ", and with so many pairs chance often makes one as large"
             return f"no difference shown: the interval is {interval(self.low, self.high)}{chosen}"
         return f"{a} is {_digits(self.value, self.low, self.high)} × {b} ({interval(self.low, self.high)})"
 

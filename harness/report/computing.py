@@ -134,11 +134,12 @@ def _narrow(told: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
 def _rates(of_one: Mapping[str, _Products]) -> list[str]:
     """`PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` of each framework, the fastest first; the median of its runs."""
     fastest_first = sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)
-    return [f"{name} {products.rate / 1e9:,.0f} GFLOP/s{_libraries(products)}" for name, products in fastest_first]
+    told = any(products.libraries for products in of_one.values())
+    return [f"{name} {products.rate / 1e9:,.0f} GFLOP/s{_libraries(products) if told else ''}" for name, products in fastest_first]
 
 
 def _libraries(products: _Products) -> str:
-    return f" ({' or '.join(dict.fromkeys(products.libraries))})" if products.libraries else ""
+    return f" ({' or '.join(dict.fromkeys(products.libraries)) or 'library not reported'})"
 
 
 def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:

@@ -166,12 +166,15 @@ class Content:
         ranked = [c for c in contested if c.decided]
         if not ranked:
             return f"{len(contested)} comparisons, none of them decided: {_commonest(contested)}"
+        open_ones = len(contested) - len(ranked)
+        rest = f"; {open_ones} more {'is' if open_ones == 1 else 'are'} not decided" if open_ones else ""
         wins = {sut: sum(c.entries[sut].best for c in ranked if sut in c.entries) for sut in self.suts}
+        if all(len(c.leading) == 1 for c in ranked):
+            each = [f"{sut} in {count}" for sut, count in sorted(wins.items(), key=lambda item: -item[1]) if count]
+            return f"fastest in {statistics.plural(len(ranked), 'comparison')}: {', '.join(each)}{rest}"
         most = max(wins.values())
         best = [sut for sut in wins if wins[sut] == most]
         words = f"{best[0]} is" if len(best) == 1 else f"{listed(best)} are each"
-        open_ones = len(contested) - len(ranked)
-        rest = f"; {open_ones} more {'is' if open_ones == 1 else 'are'} not decided" if open_ones else ""
         return f"{words} fastest, or not shown to be slower than any, in {most} of {len(ranked)} comparisons{rest}"
 
     @cached_property
@@ -208,7 +211,8 @@ class Content:
     @cached_property
     def noise(self) -> list[str]:
         """A sentence for each control run: how much it differs from the cell that it repeats, which is noise alone."""
-        return [f"control run of {group.sut}, {c.name}: {_noise(ratio)}" for c in self.contests for group, ratio in c.control_ratios]
+        pairs = [(c, group, ratio) for c in self.contests for group, ratio in c.control_ratios]
+        return [f"control run: {group.sut} measured twice a round, {c.name}: {_noise(ratio)}" for c, group, ratio in pairs]
 
     @cached_property
     def products(self) -> list[str]:
@@ -237,8 +241,8 @@ class Content:
         if len(common) < 2 or len(order) < 2:
             return ""
         ratios = {sut: _mean_ratio(common, sut, base, len(order)) for sut in order if sut != base}
-        each = ", ".join(f"{sut} {r.value:.3g} ×{_interval(r)}" for sut, r in ratios.items())
-        return f"geometric mean of the {len(common)} comparisons that all SUTs have, beside {base}: {each}"
+        each = ", ".join(f"{sut} {_mean_words(r)}" for sut, r in ratios.items())
+        return f"mean speed (geometric) over the {len(common)} comparisons that all SUTs have, compared with {base}: {each}"
 
     @cached_property
     def benchmark_of_2019(self) -> list[hf_2019.Again]:
@@ -330,8 +334,11 @@ def _mean_ratio(contests: Sequence[Contest], sut: str, base: str, compared: int)
     return statistics.compare(fast, slow, paired=True, compared=compared)
 
 
-def _interval(ratio: statistics.Ratio) -> str:
-    return "" if ratio.low is None or ratio.high is None else f" ({statistics.interval(ratio.low, ratio.high)})"
+def _mean_words(ratio: statistics.Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g} ×"
+    between = statistics.interval(ratio.low, ratio.high)
+    return f"{ratio.value:.3g} × ({between})" if ratio.different else f"no difference shown ({between})"
 
 
 def _token_ms(group: Group) -> float | None:
@@ -385,11 +392,11 @@ def _paybacks(contest: Contest) -> Iterator[Payback]:
 
 def _noise(ratio: statistics.Ratio) -> str:
     if ratio.low is None or ratio.high is None:
-        return f"it differs by {abs(ratio.value - 1):.1%}, and has too few repeats for an interval"
-    shown = "no difference shown, as it should be"
+        return f"their ratio is {ratio.value:.3g}, with too few repeats for an interval"
+    meaning = "so no difference is shown, as it should be"
     if ratio.different or ratio.unsure:
-        shown = "it differs from the cell, though both are equal" if ratio.different else "it is far too uncertain"
-    return f"{shown} ({ratio.value:.3g}, {statistics.interval(ratio.low, ratio.high)})"
+        meaning = "though both are the same" if ratio.different else "which is far too uncertain"
+    return f"their ratio is {ratio.value:.3g} ({statistics.interval(ratio.low, ratio.high)}), {meaning}"
 
 
 def _commonest(contests: Sequence[Contest]) -> str:

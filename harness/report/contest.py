@@ -274,7 +274,7 @@ class Contest:
             return ""
         queries = sorted(int(run.result.measured.get("samples", 0)) for g in self.good for run in g.good)
         count = f"{queries[0]:,}" if queries[0] == queries[-1] else f"{queries[0]:,} to {queries[-1]:,}"
-        asked = f"90th percentile of the latency, of {count} queries a run"
+        asked = f"90th percentile of the latency (less is better), of {count} queries a run"
         if queries[0] < _LEAST_QUERIES:
             return f"{asked}: {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer test)"
         pooled = tables.pool(self.good, value=_p90)
@@ -284,7 +284,7 @@ class Contest:
         for value, group in rows[1:]:
             sides = ([p for run in g.good if (p := _p90(run))] for g in (first, group))
             unpaired = statistics.compare(*sides, higher_is_better=False, paired=False, compared=len(self.good))
-            texts.append(f"{group.sut} {short(value)} ms ({_higher(pooled.ratio(first.sut, group.sut) or unpaired, first.sut)})")
+            texts.append(f"{group.sut} {short(value)} ms ({_higher(pooled.ratio(first.sut, group.sut) or unpaired)})")
         return f"{asked}: {', '.join(texts)}"
 
     @cached_property
@@ -342,11 +342,13 @@ def _why_not(group: Group) -> str:
     return group.last.obstacle
 
 
-def _higher(ratio: statistics.Ratio, first: str) -> str:
-    """What a 90th percentile is compared with the lowest one, whose SUT is `first`; `ratio` is the speed of `first` over its own."""
+def _higher(ratio: statistics.Ratio) -> str:
+    """How a 90th percentile compares with the lowest one. `ratio` is the speed of the SUT with the lowest one over that of this SUT."""
     if ratio.low is None or ratio.high is None:
         return "too few runs to tell"
-    return f"{_by(ratio, f'that of {first}')}" if ratio.different else "not shown to be higher"
+    if not ratio.different:
+        return "not shown to be higher"
+    return f"{ratio.value:.3g} times as long, {statistics.interval(ratio.low, ratio.high)}"
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:

@@ -128,8 +128,9 @@ def _outcome(one: Series, series: Sequence[Series], results: Mapping[tuple[int, 
         return f"{result.status}: {result.reason}"
     noise = f"; disturbed: {why}" if (why := disturbed(result)) else ""
     ratio = schedule.ratio_to_first(one, series, results)
-    first = next(s for s in series if s.contest == one.contest and schedule.figures(s.number, results))
-    compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio and first is not one else ""
+    rivals = [s for s in series if s.contest == one.contest and schedule.figures(s.number, results)]
+    first = min(rivals, key=lambda s: (s.twin, s.number))
+    compared = f"; {ratio.value:.3g} times as fast as {first.label}" if ratio else ""
     return f"{result.status}: {speed(result)}{compared}{noise}"
 
 

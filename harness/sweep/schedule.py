@@ -124,7 +124,8 @@ def ratio_to_first(one: Series, series: Sequence[Series], results: Results) -> R
 
 def ratios(rivals: Sequence[Series], results: Results) -> dict[int, Ratio]:
     """Number of a series → its speed over that of the first series with figures; of those with which it has a repeat in common."""
-    speeds = tuple((s.number, tuple(known.items())) for s in rivals if (known := figures(s.number, results)))
+    ordered = sorted(rivals, key=lambda s: s.twin)  # nothing is compared with a control run
+    speeds = tuple((s.number, tuple(known.items())) for s in ordered if (known := figures(s.number, results)))
     return _ratios(speeds, len({s.words for s in rivals})) if speeds else {}
 
 

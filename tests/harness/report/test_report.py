@@ -103,16 +103,19 @@ def test_contests_of_one_name_are_told_apart_by_mode_and_machine(tmp_path):
 @pytest.mark.parametrize(
     ("figures", "sentence"),
     [
-        ([101, 99, 100], "no difference shown, as it should be (1, 0.98–1.03)"),
-        ([110, 110.1, 109.9], "it differs from the cell, though both are equal (1.1, 1.098–1.102)"),
-        ([110, None, 110], "it differs by 10.0%, and has too few repeats for an interval"),
+        ([101, 99, 100], "their ratio is 1 (0.98–1.03), so no difference is shown, as it should be"),
+        ([110, 110.1, 109.9], "their ratio is 1.1 (1.098–1.102), though both are the same"),
+        ([110, None, 110], "their ratio is 1.1, with too few repeats for an interval"),
     ],
 )
 def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     write(tmp_path, cell(), [100, 100, 100], sweep="s-1")
     write(tmp_path, cell(), figures, sweep="s-1", twin=True)
     report = content.gather(tmp_path, "runs")
-    assert report.sentences[-1] == f"control run of keras3-jax, bert base predict, Offline, batch 32, 128 tokens: {sentence}"
+    assert (
+        report.sentences[-1]
+        == f"control run: keras3-jax measured twice a round, bert base predict, Offline, batch 32, 128 tokens: {sentence}"
+    )
     assert len(report.groups) == 1
 
 
@@ -222,7 +225,8 @@ def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is
     report = gathered(tmp_path)
     assert "keras3-jax is fastest: 1.498 × native-jax" in report.headline
     (tail,) = [text for text in report.sentences if text.startswith("90th percentile")]
-    assert tail.startswith("90th percentile of the latency, of 100 to 2,000 queries a run: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24")
+    asked = "90th percentile of the latency (less is better), of 100 to 2,000 queries a run"
+    assert tail.startswith(f"{asked}: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 times as long, 2.2")
 
 
 def test_suts_with_equal_90th_percentiles_are_listed(tmp_path):
@@ -303,7 +307,7 @@ def test_means_are_over_what_all_suts_have(tmp_path):
     for sut, figure in (("keras3-jax", 700), ("native-torch-eager", 10), ("mock", 10)):
         write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
     assert gathered(tmp_path).means == [
-        "geometric mean of the 2 comparisons that all SUTs have, beside native-torch-eager: keras3-jax 4 × (4.00–4.00)"
+        "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with native-torch-eager: keras3-jax 4 × (4.00–4.00)"
     ]
 
 

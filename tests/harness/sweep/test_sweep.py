@@ -100,7 +100,7 @@ def test_a_finished_sweep_measures_nothing_and_more_repeats_are_added_to_it(swee
     assert len(tests_run) == 8  # the cell and its twin, twice
     _, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (len(tests_run), len(document["cells"])) == (8, 4)
-    assert "4 measurements, 4 of them there already" in said
+    assert "4 measurements, 4 done" in said
     sweep(*MOCK, "--repeats", 3)
     assert len(tests_run) == 12
     _, plan, _ = sweep(*MOCK, "--repeats", 2, "--again", "--dry-run", "--json")
@@ -149,7 +149,7 @@ def test_a_disturbed_repeat_is_measured_again_at_once_up_to_a_limit_that_is_told
     monkeypatch.setattr(loop, "disturbed", lambda result: "the worker stood still")
     code, document, said = sweep(*MOCK, "--repeats", 2, "--json")
     assert (code, tests_run.count("performance")) == (0, 6)  # 4 repeats, and twice again in all
-    assert "twice at most, and in all at most 2 times" in said
+    assert "at most twice, and at most 2 times in the whole sweep" in said
     assert said.count("disturbed, so it is measured again") == 2 and said.count("; disturbed: the worker stood still") == 6
     assert len(document["cells"]) == 4
     (group,) = tables.groups([sweep.out])
