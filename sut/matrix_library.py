@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 UNKNOWN = "unknown"
+_NARROWER = ("AVX2", "AVX", "SSE4.2")  # than AVX-512, as this module names them
 _TASKS = Path("/proc/self/task")
 _ONEDNN_CALL = re.compile(r"onednn_verbose,.*exec,cpu,(?:matmul|inner_product),([^,]+),")
 _INSTRUCTIONS = {"amx": "AMX", "avx10": "AVX10", "avx512": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse41": "SSE4.1"}
@@ -31,6 +32,17 @@ _TARGET = re.compile(r'custom_call_target="(__[\w$]+)"')
 def fact(library: str = UNKNOWN, instructions: str = UNKNOWN, threads: int | None = None) -> dict[str, Any]:
     """The value of `matrix_products` in `Evidence.detail`; `threads` is "unknown" if it is None or 0."""
     return {"library": library, "instructions": instructions, "threads": threads or UNKNOWN}
+
+
+def unused_avx512(told: Mapping[str, Any], processor: str, flags: Container[str]) -> str:
+    """The instructions that MKL took although an AMD processor has AVX-512. Empty if it took these, or if it is another case.
+
+    Args:
+        told: a `fact`.
+        processor, flags: its name and its features, as Linux reports them in /proc/cpuinfo.
+    """
+    narrow = told.get("library") == "MKL" and told.get("instructions") in _NARROWER
+    return str(told["instructions"]) if narrow and processor.startswith("AMD") and "avx512f" in flags else ""
 
 
 def printed(text: str) -> tuple[str, str]:
@@ -76,7 +88,7 @@ def pool(name: str) -> int:
 
 
 def processors() -> int | None:
-    """How many processors this process may use; None if the system does not report it."""
+    """Return how many processors this process may use. None if the system does not report it."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compliance.findings.check import Check, Fault, judge, not_applicable, shorten
@@ -25,12 +25,8 @@ _WORDS = {
     "products_left_of_xla": "matrix products that XLA does not compile",
     "xla_clusters_run": "parts compiled by TensorFlow's auto-clustering",
 }
-# Framework → the counters that its evidence always holds, whatever the execution is. Evidence without one was not taken by the framework.
-_COUNTED = {
-    "PyTorch": ("regions", "script_calls", "forward_passes"),
-    "JAX": ("regions", "operators", "host_callbacks"),
-    "TensorFlow": ("regions", "operators", "products_left", "products_left_of_xla", "xla_clusters_run", "host_callbacks"),
-}
+_OLDER = {"operators_that_compute": "operators"}
+"""A count → the one that older evidence holds in its place."""
 _STORED = {"float32": "float32", "tf32": "float32", "bfloat16": "bfloat16"}
 """Precision of a cell → the dtype that its weights have in memory."""
 _LEAST_OF_WEIGHTS = 0.9
@@ -70,7 +66,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def _more(evidence: Mapping[str, Any], subject: Subject) -> str:
-    """What a reader should know of the watched call, and no rule forbids."""
+    """List what a reader should know of the watched call and no rule forbids, as the end of a sentence."""
     share, detail = evidence.get("compiled_share"), evidence.get("detail")
     if not isinstance(detail, dict):
         detail = {}
@@ -106,27 +102,42 @@ def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
         return
     framework = subject.recorded("framework")
     yield from _contradictions(rule, *evidence, str(subject.recorded("execution")))
-    yield from _uncounted(rule, *evidence, framework if isinstance(framework, str) else "")
+    if isinstance(framework, str):
+        yield from _uncounted(rule, *evidence, framework, subject.rules.evidence_counters.get(framework, ()))
 
 
-def findings(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], execution: str, framework: str = "") -> list[str]:
+def findings(
+    rule: EvidenceRule,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    execution: str,
+    framework: str = "",
+    counters: Sequence[str] = (),
+) -> list[str]:
     """List what contradicts that `execution` ran, one sentence each. Empty if nothing does.
 
     Args:
         before, after: the evidence from before and after one test, as JSON holds it.
-        framework: whose counters the evidence must hold; empty: none need be there.
+        framework: the one that computes, in words.
+        counters: those that its evidence always holds (`Rules.evidence_counters`).
     """
-    faults = [*_contradictions(rule, before, after, execution), *_uncounted(rule, before, after, framework)]
+    faults = [*_contradictions(rule, before, after, execution), *_uncounted(rule, before, after, framework, counters)]
     return [str(fault) for fault in faults]
 
 
-def _uncounted(rule: EvidenceRule, before: Mapping[str, Any], after: Mapping[str, Any], framework: str) -> Iterator[str]:
+def _uncounted(
+    rule: EvidenceRule,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    framework: str,
+    counters: Sequence[str],
+) -> Iterator[str]:
     """Counters that the framework always has and the evidence lacks. A counter that is missing would otherwise be passed over."""
     judged = {*rule.a_batch, *rule.a_pass}
     for when, each in (("before", before), ("after", after)):
         counts = each.get("detail")
         held = counts if isinstance(counts, dict) else {}
-        lacking = [_WORDS[name] for name in _COUNTED.get(framework, ()) if name in judged and name not in held]
+        lacking = [_WORDS[name] for name in counters if name in judged and name not in held]
         if lacking:
             yield f"the evidence from {when} the test does not count {', '.join(lacking)}; {framework} counts them"
 
@@ -184,11 +195,10 @@ def _counts(rule: EvidenceRule, evidence: Mapping[str, Any], when: str, executio
         return
     units = ((rule.a_batch, "batch", "batches", counts.get("batches", 1)), (rule.a_pass, "pass", "passes", counts.get("forward_passes")))
     for limits, unit, plural, number in units:
-        for name, (least, most) in limits.items():
+        for judged, (least, most) in limits.items():
+            name = judged if judged in counts else _OLDER.get(judged, judged)
             if (value := counts.get(name)) is None or number == 0:
                 continue
-            if name == "operators" and "operators_that_compute" in counts:
-                continue  # those that only move values may be any number
             if type(value) is not int or type(number) is not int or not least * number <= value <= most * number:
                 allowed = f"{least}" if least == most else f"at most {most}" if least == 0 else f"{least} or more"
                 among = f"{shorten(number)} {unit if number == 1 else plural}"
@@ -263,7 +273,7 @@ def weights_faults(evidence: Mapping[str, Any], when: str, precision: str, param
 
     Args:
         when: `before` or `after`.
-        parameters: the number of elements of the checkpoint; not judged where it is none.
+        parameters: the number of elements of the checkpoint; None: it is not known, and their number is not judged.
     """
     elements = _elements(evidence)
     if elements is None:
@@ -281,7 +291,7 @@ def weights_faults(evidence: Mapping[str, Any], when: str, precision: str, param
 
 
 def _elements(evidence: Mapping[str, Any]) -> dict[str, int] | None:
-    """Dtype → elements of the loaded weights; None where the evidence holds no such counts."""
+    """Dtype → elements of the loaded weights. None if the evidence holds no such counts."""
     detail = evidence.get("detail")
     weights = detail.get("weights") if isinstance(detail, dict) else None
     if not isinstance(weights, dict):

@@ -81,6 +81,7 @@ def _rules(d: dict[str, Any]) -> Rules:
         layout=_made(Layout, d["layout"]),
         truncation=_made(Truncation, d["truncation"]),
         evidence={name: _made(EvidenceRule, e) for name, e in d["evidence"].items()},
+        evidence_counters={name: tuple(counters) for name, counters in d["evidence_counters"].items()},
         early_stopping=_made(EarlyStopping, d["early_stopping"]),
         dates=_made(Dates, d["dates"]),
         compliance_tests={name: _made(ComplianceTest, c) for name, c in d["compliance_test"].items()},

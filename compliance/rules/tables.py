@@ -191,7 +191,7 @@ class ProjectLimits:
         trace_slack: the factor by which a trace may have been foreseen larger than it would have become.
         outcome_slack: `fraction` and `seconds` by which a worker may take longer for a test than its log.
         fresh_slower: how many times as long fresh inputs may take as those the SUT has met.
-        fresh_slower_in_thirds: `most`: the same where it is shown in each third of `rounds` rounds or more, while others took fewer than
+        fresh_slower_in_thirds: `most`: the same, if it is shown in each third of `rounds` rounds or more while others took fewer than
             `other_processors` processors.
         faster_than_products: how many times the rate of a large matrix product a model may reach.
         tolerance: score → precision → limits.
@@ -241,6 +241,7 @@ class Rules:
         aliases: other name → benchmark; `alias_parts`: part of a name → benchmark, the first that fits, for names in neither table.
         accuracy_patterns: metric → the regular expression of its line in accuracy.txt; the first group is the value.
         accuracy_most: metric → the largest value there can be.
+        evidence_counters: framework → the counters that its evidence always holds.
         compliance_tests: by name, in the order they are run.
         scored_tests: compliance tests of single benchmarks, by name.
         user_conf: every setting LoadGen reads, by its name in user.conf.
@@ -266,6 +267,7 @@ class Rules:
     layout: Layout
     truncation: Truncation
     evidence: Mapping[str, EvidenceRule]
+    evidence_counters: Mapping[str, tuple[str, ...]]
     early_stopping: EarlyStopping
     dates: Dates
     compliance_tests: Mapping[str, ComplianceTest]

@@ -13,13 +13,42 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from harness.comparison.statistics import FEWEST, Ratio, compare, judged
+from harness.comparison.statistics import FEWEST, Ratio, compare, geometric_mean, judged
 
 _UNLIKE = 0.05
 """The chance that the noise of one of several equal series is called larger than the others'."""
 
 Rounds = Mapping[Hashable, float]
 """A round → the speed of one series in it, above 0."""
+
+
+def mean_ratio(
+    pairs: Sequence[tuple[Rounds, Rounds]],
+    *,
+    higher_is_better: bool = True,
+    compared: int = 2,
+) -> Ratio:
+    """The speed of the first of each pair over that of the second, as a geometric mean over the pairs.
+
+    It is taken round by round, so a machine that drifts between two cells changes no ratio. If fewer
+    than three rounds are common to all, repeats are not paired. If one cell has fewer of them, so many
+    of each count.
+
+    Args:
+        pairs: the figures of two series in one cell.
+        higher_is_better: whether more of a figure is faster.
+        compared: how many SUTs the two were chosen from.
+    """
+    every = [series for pair in pairs for series in pair]
+    rounds = [of for of in every[0] if all(of in series for series in every)]
+    paired = len(rounds) >= FEWEST
+    columns = [list(series.values()) for series in every]
+    if paired:
+        columns = [[series[of] for of in rounds] for series in every]
+    repeats = range(min(map(len, columns)))
+    fast = [geometric_mean([column[n] for column in columns[0::2]]) for n in repeats]
+    slow = [geometric_mean([column[n] for column in columns[1::2]]) for n in repeats]
+    return compare(fast, slow, higher_is_better=higher_is_better, paired=paired, compared=compared)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.report.contest import Contest, listed
 from harness.summary import flops, library, matrix_products, share
-from sut.matrix_library import UNKNOWN
+from sut.matrix_library import UNKNOWN, unused_avx512
 from sut.registry import framework_of
 
 COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
@@ -26,9 +26,7 @@ WORDS = (
 )
 
 
-_AVX512 = "avx512f"
 _CLEARLY = 1.2  # times as fast: a smaller difference is no reason to warn
-_NARROWER = ("AVX2", "AVX", "SSE4.2")  # than AVX-512, as `sut.matrix_library` names them
 
 
 @dataclass
@@ -120,15 +118,10 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
                 told = matrix_products(run.result)
                 if told.get("library", UNKNOWN) != UNKNOWN:
                     products.libraries.append(library(told))
-                products.narrow = products.narrow or _narrow(told, group.last.record.get("machine", {}))
+                machine = group.last.record.get("machine", {})
+                unused = unused_avx512(told, str(machine.get("cpu", "")), machine.get("cpu_flags", ()))
+                products.narrow = products.narrow or unused
     return places
-
-
-def _narrow(told: Mapping[str, Any], machine: Mapping[str, Any]) -> str:
-    """The instructions that MKL took if an AMD processor has wider ones, else empty."""
-    is_amd = str(machine.get("cpu", "")).startswith("AMD")
-    is_narrow = told.get("library") == "MKL" and told.get("instructions") in _NARROWER
-    return str(told["instructions"]) if is_amd and is_narrow and _AVX512 in machine.get("cpu_flags", ()) else ""
 
 
 def _rates(of_one: Mapping[str, _Products]) -> list[str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 from harness.cell import Cell, Result
 from harness.comparison import compare, statistics, tables
+from harness.comparison.pooled import mean_ratio
 from harness.comparison.runs import find
 from harness.comparison.tables import Group, place_of
-from harness.report import computing, costs, hf_2019, scaling, shapes
+from harness.report import computing, costs, hf_2019, scaling, shapes, tails
 from harness.report.contest import Contest, listed
 from sut.registry import FIT, SUTS
 
@@ -182,16 +183,16 @@ class Content:
         """The sentences below the headline: answers of several contests, means, the benchmark of 2019, matrix products, noise."""
         contested = [c for c in self.contests if len(c.good) > 1]
         batches = scaling.sentences(self.scales)[:_MOST_SENTENCES]
-        tails = [f"{c.name}: {c.tail}" if len(contested) > 1 else c.tail for c in contested if c.tail][:_MOST_SENTENCES]
         if len(contested) < 2:
-            own = [sentence for c in contested for sentence in (*costs.sentences(c), *shapes.sentences(c), *computing.sentences(c))]
-            return [*batches, *tails, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
+            sections = (tails, costs, shapes, computing)
+            own = [sentence for c in contested for section in sections for sentence in section.sentences(c)]
+            return [*batches, *self.means, *self.words_of_2019, *own, *self.products, *self.noise]
         more = len(contested) - _MOST_SENTENCES
         rest = [f"and {statistics.plural(more, 'comparison')} more: in the table"] if more > 0 else []
         common = "" if any(c.decided for c in contested) else _commonest(contested)  # the headline says it of all
         answers = [f"{c.name}: {c.finding if common and c.unranked == common else c.answer}" for c in contested[:_MOST_SENTENCES]]
-        work = [f"{c.name}: {sentence}" for c in contested for sentence in shapes.sentences(c)][:_MOST_SENTENCES]
-        return [*answers, *rest, *tails, *work, *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
+        told = [f"{c.name}: {sentence}" for section in (tails, shapes) for c in contested for sentence in section.sentences(c)]
+        return [*answers, *rest, *told[: 2 * _MOST_SENTENCES], *batches, *self.means, *self.words_of_2019, *self.products, *self.noise]
 
     @cached_property
     def conclusive(self) -> list[Contest]:
@@ -320,18 +321,9 @@ class Content:
 
 
 def _mean_ratio(contests: Sequence[Contest], sut: str, base: str, compared: int) -> statistics.Ratio:
-    """The speed of one SUT over another's as a geometric mean over contests, with an interval if three rounds are common to all.
-
-    In each round the mean is taken over the contests. So a machine that drifts between two contests changes no ratio.
-    """
-    sides = [[contest.pooled.series[name] for contest in contests] for name in (sut, base)]
-    known = [set(series) for side in sides for series in side]
-    rounds = [of for of in sides[0][0] if all(of in each for each in known)]
-    if len(rounds) < statistics.FEWEST:
-        values = [c.ratio(c.entries[sut].group, c.entries[base].group).value for c in contests]
-        return statistics.Ratio(value=statistics.geometric_mean(values), repeats=(len(rounds), len(rounds)))
-    fast, slow = ([statistics.geometric_mean([series[of] for series in side]) for of in rounds] for side in sides)
-    return statistics.compare(fast, slow, paired=True, compared=compared)
+    """The speed of one SUT over another's, as a geometric mean over contests."""
+    pairs = [(contest.pooled.series[sut], contest.pooled.series[base]) for contest in contests]
+    return mean_ratio(pairs, compared=compared)
 
 
 def _mean_words(ratio: statistics.Ratio) -> str:

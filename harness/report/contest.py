@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from statistics import median
 
 from harness.cell import Status, short
 from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import Pooled
-from harness.comparison.runs import Run
 from harness.comparison.tables import Group
 from harness.inputs import models
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
-_LEAST_QUERIES = 64  # as LoadGen needs for its estimate of a 90th percentile
 _FAR = 0.03  # A control run that differs by less does not make a comparison inconclusive.
 
 
@@ -268,26 +265,6 @@ class Contest:
         return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio, unranked=unranked)
 
     @cached_property
-    def tail(self) -> str:
-        """The plain 90th percentiles of the latency, the lowest first, with their ratios. Empty of a throughput or a training."""
-        if len(self.good) < 2 or self.inconclusive or not all(map(_p90, [run for g in self.good for run in g.good])):
-            return ""
-        queries = sorted(int(run.result.measured.get("samples", 0)) for g in self.good for run in g.good)
-        count = f"{queries[0]:,}" if queries[0] == queries[-1] else f"{queries[0]:,} to {queries[-1]:,}"
-        asked = f"90th percentile of the latency (less is better), of {count} queries a run"
-        if queries[0] < _LEAST_QUERIES:
-            return f"{asked}: {_LEAST_QUERIES} are needed, so it is not compared (--duration sets a longer test)"
-        pooled = tables.pool(self.good, value=_p90)
-        rows = sorted(((median(filter(None, map(_p90, g.good))), g) for g in self.good), key=lambda row: row[0])
-        first = rows[0][1]
-        texts = [f"{first.sut} {short(rows[0][0])} ms"]
-        for value, group in rows[1:]:
-            sides = ([p for run in g.good if (p := _p90(run))] for g in (first, group))
-            unpaired = statistics.compare(*sides, higher_is_better=False, paired=False, compared=len(self.good))
-            texts.append(f"{group.sut} {short(value)} ms ({_higher(pooled.ratio(first.sut, group.sut) or unpaired)})")
-        return f"{asked}: {', '.join(texts)}"
-
-    @cached_property
     def unlike(self) -> dict[str, list[str]]:
         """Sentence → the SUTs it is about. A sentence says what differed when these SUTs and the leader were measured."""
         found: dict[str, list[str]] = {}
@@ -329,26 +306,12 @@ def _same(group: Group, control: Group) -> bool:
     return equal and one.machine == other.machine and not compare.differences(group, control)
 
 
-def _p90(run: Run) -> float | None:
-    """The plain 90th percentile of a run's latencies, in milliseconds. None if it asked for all samples at once."""
-    return run.result.metrics.get("latency_p90_ms")
-
-
 def _why_not(group: Group) -> str:
     """Why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
         return f"its figure is another statistic than the others' ({metric.name} by {metric.estimate}), so it is not compared with them"
     return group.last.obstacle
-
-
-def _higher(ratio: statistics.Ratio) -> str:
-    """How a 90th percentile compares with the lowest one. `ratio` is the speed of the SUT with the lowest one over that of this SUT."""
-    if ratio.low is None or ratio.high is None:
-        return "too few runs to tell"
-    if not ratio.different:
-        return "not shown to be higher"
-    return f"{ratio.value:.3g} times as long, {statistics.interval(ratio.low, ratio.high)}"
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:

@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from harness.comparison import statistics
+from harness.comparison.pooled import mean_ratio
 from harness.comparison.tables import Group, place_of
 from harness.inputs import models
 
@@ -237,24 +238,6 @@ def _half(values: Sequence[float]) -> int:
     return 1 + next(n for n, part in enumerate(sums) if 2 * part >= sums[-1])
 
 
-def _ratio(pairs: Sequence[tuple[Times, Times]]) -> statistics.Ratio:
-    """The speed of the first of each pair over that of the second, as a geometric mean over the pairs, taken repeat by repeat.
-
-    Repeats that all cells had in the same turn of a sweep are compared turn by turn. Where these are too few, repeats are not paired, and
-    where one cell has fewer of them, so many of each count.
-
-    Args:
-        pairs: the repeats of two cells.
-    """
-    every = [of_one for pair in pairs for of_one in pair]
-    turns = [turn for turn in every[0] if all(turn in of_one for of_one in every)]
-    paired = len(turns) >= statistics.FEWEST
-    columns = [([of_one[turn] for turn in turns] if paired else list(of_one.values())) for of_one in every]
-    repeats = range(min(map(len, columns)))
-    fast, slow = ([statistics.geometric_mean([column[r] for column in columns[side::2]]) for r in repeats] for side in (0, 1))
-    return statistics.compare(fast, slow, higher_is_better=False, paired=paired)
-
-
 def _square(fast: str, slow: str, cells: Cells) -> Square:
     pairs: dict[tuple[int, int], list[tuple[Times, Times]]] = {}
     for (_, batch, length), times in cells.items():
@@ -262,7 +245,7 @@ def _square(fast: str, slow: str, cells: Cells) -> Square:
             pairs.setdefault((batch, length), []).append((times[fast], times[slow]))
     return Square(
         name=f"{fast} over {slow}",
-        ratios={key: _ratio(of_one) for key, of_one in pairs.items()},
+        ratios={key: mean_ratio(of_one, higher_is_better=False) for key, of_one in pairs.items()},
         models={key: len(of_one) for key, of_one in pairs.items()},
     )
 
@@ -270,4 +253,7 @@ def _square(fast: str, slow: str, cells: Cells) -> Square:
 def _distilled(small: str, full: str, sut: str, cells: Cells) -> Distilled | None:
     found = [(times, cells.get((full, batch, length), {})) for (model, batch, length), times in cells.items() if model == small]
     pairs = [(times[sut], of_full[sut]) for times, of_full in found if sut in times and sut in of_full]
-    return Distilled(name=f"{small} over {full}", sut=sut, ratio=_ratio(pairs), cells=len(pairs)) if pairs else None
+    if not pairs:
+        return None
+    ratio = mean_ratio(pairs, higher_is_better=False)
+    return Distilled(name=f"{small} over {full}", sut=sut, ratio=ratio, cells=len(pairs))

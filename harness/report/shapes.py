@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from harness.comparison.tables import Group
-from harness.inputs import keras_generate, models
+from harness.inputs import models
+from harness.inputs.families import text
 from harness.report.contest import Contest, listed
+from sut import keras_generate
 from sut.registry import of_keras
 
 
 def sentences(contest: Contest) -> list[str]:
-    """What KerasHub's way to generate costs in this comparison, a sentence each; empty if it has no Keras SUT, or only such.
+    """List what KerasHub's way to generate costs in this comparison, a sentence each.
 
-    The factor is `keras_generate.weights` over `keras_generate.least_weights`, of the size's configuration. It counts products
-    with weights, and neither attention's own products nor padding. There is none for a user's weights or prompts.
+    The list is empty if there is no Keras SUT, or if there are only such. The factor is `keras_generate.factor` of the
+    size's configuration. There is none for a user's weights or prompts.
     """
     keras = [g for g in contest.good if of_keras(g.cell.sut)]
     if contest.groups[0].cell.task != "generate" or len(keras) in (0, len(contest.good)):
         return []
     if _lengths_differ(keras[0]):
-        return [
-            "the prompts are of uneven length: KerasHub and KerasNLP pad them on the right, start where the shortest prompt of a "
-            "batch ends, and read each longer one token by token from there"
-        ]
+        return [keras_generate.UNEVEN]
     tokens = _tokens(keras[0])
     if tokens is None:
         return []
@@ -33,15 +32,16 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
     """A sentence for the Keras SUTs that are compiled, and one for those that are not."""
     cell = keras[0].cell
     size = models.load(cell.model, cell.task).sizes[cell.size]
-    least = keras_generate.least_weights(size, prompt, new)
+    head = int(size.config["vocab_size"] * size.config["hidden_size"])
     found = []
     for eager in (False, True):
         suts = [g.sut for g in keras if (g.execution == "eager") is eager]
         if suts:
-            factor = keras_generate.weights(size, prompt, new, all_logits=eager) / least
+            factor = keras_generate.factor(text.layer_weights(size), head, prompt, new, eager=eager)
             why = "passes over the answer's columns before it has tokens for them"
             also = ", and computes logits for them that it does not use" if eager else ""
-            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {factor:.2f} × the multiplications needed, because Keras {why}{also}")
+            needed = f"{factor:.2f} × the multiplications needed"
+            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {needed}, because Keras {why}{also}")
     return found
 
 

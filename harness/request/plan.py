@@ -9,7 +9,7 @@ from compliance import rules
 from harness.errors import UsageError
 from harness.execution import machine
 from harness.execution.environments import LOCKS
-from harness.inputs import families, keras_generate, models, user_weights
+from harness.inputs import families, models, user_weights
 from harness.inputs.models import Model, Size
 from harness.request.asked import Asked
 from harness.request.request import STEPS, Request
@@ -17,6 +17,7 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
+from sut.keras_generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400
@@ -177,11 +178,11 @@ def _end_tokens(asked: Asked, model: Model, weights: user_weights.Folder | None)
 
 
 def _of_first_token(asked: Asked, model: Model, size: Size) -> list[str]:
-    """What a reader should know of a Keras SUT's time to the first token."""
+    """List what a reader should know of a Keras SUT's time to the first token."""
     generates = families.of(model, asked.trains).generates_tokens
     if not generates or size.inputs["new_tokens"] != 1 or not of_keras(asked.sut):
         return []
-    return [keras_generate.FIRST_TOKEN]
+    return [FIRST_TOKEN]
 
 
 def _user_weights(asked: Asked, model: Model) -> user_weights.Folder | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import locks
@@ -41,6 +41,27 @@ class Sweep:
     most_again: int = 0
 
 
+@dataclass
+class _Known:
+    """What a sweep knows while it measures.
+
+    Attributes:
+        results: (number of a series, repeat) → the last result.
+        attempts: how often each repeat was measured.
+        latest_s: number of a series → seconds of its last measurement; the first one may make the reference too.
+    """
+
+    results: dict[tuple[int, int], Result]
+    attempts: Counter[tuple[int, int]]
+    latest_s: dict[int, float] = field(default_factory=dict)
+
+    def disturbed_again(self, sweep: Sweep, key: tuple[int, int]) -> bool:
+        """Return whether a repeat was disturbed and may be measured again."""
+        spent = sum(n - 1 for n in self.attempts.values() if n > 1)
+        allowed = self.attempts[key] <= AGAIN_A_REPEAT and spent < sweep.most_again
+        return allowed and bool(disturbed(self.results[key]))
+
+
 def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int, int], Result]:
     """→ the results of all measurements, those of earlier commands among them. Failed ones of earlier commands are tried again, at the end.
 
@@ -50,59 +71,38 @@ def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int
         with locks.held(sweep.folder / ".lock"):
             journal.forget_not_measured(sweep.folder)
             finished = journal.finished(sweep.folder.name, sweep.series)
-            results, attempts = dict(finished), Counter(key for key, _ in finished)
-            retry = [key for key, result in results.items() if result.status in _AGAIN]
-            noisy = [key for key, result in results.items() if _once_more(sweep, key, result, attempts)]
-            latest_s: dict[int, float] = {}  # by the number of a series; its first measurement may make the reference too
-            for again in (noisy, retry):
+            known = _Known(results=dict(finished), attempts=Counter(key for key, _ in finished))
+            failed = [key for key, result in known.results.items() if result.status in _AGAIN]
+            noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
+            for again in (noisy, failed):
                 for key in again:
-                    results.pop(key)
-                while step := schedule.next_step(sweep.series, results, sweep.repeats):
-                    result = _repeat(sweep, step, results, reporter, latest_s, attempts)
+                    known.results.pop(key)
+                while step := schedule.next_step(sweep.series, known.results, sweep.repeats):
+                    result = _repeat(sweep, *step, known, reporter)
                     if fail_fast and result.status in FAILED:
                         reporter.say("--fail-fast: the sweep ends here; the same command goes on")
-                        return results
-            return results
+                        return known.results
+            return known.results
     except locks.Taken:
         raise EnvironmentFailure(f"another process measures the sweep {sweep.folder}: wait for it, or start another with --again") from None
 
 
-def _repeat(
-    sweep: Sweep,
-    step: tuple[Series, int],
-    results: dict[tuple[int, int], Result],
-    reporter: Terminal,
-    latest_s: dict[int, float],
-    attempts: Counter[tuple[int, int]],
-) -> Result:
-    """Measure one repeat of a cell, and again if it was disturbed. `attempts`: how often each repeat was measured."""
-    key = (step[0].number, step[1])
+def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
+    """Measure one repeat of a cell, and again if it was disturbed."""
+    key = (series.number, repeat)
     while True:
-        result = _one(sweep, step, results, reporter, latest_s)
-        attempts[key] += 1
-        if not _once_more(sweep, key, result, attempts):
+        result = _one(sweep, series, repeat, known, reporter)
+        if not known.disturbed_again(sweep, key):
             return result
-        reporter.say(f"    disturbed, so it is measured again ({attempts[key]} of {AGAIN_A_REPEAT})")
+        reporter.say(f"    disturbed, so it is measured again ({known.attempts[key]} of {AGAIN_A_REPEAT})")
 
 
-def _once_more(sweep: Sweep, key: tuple[int, int], result: Result, attempts: Mapping[tuple[int, int], int]) -> bool:
-    """Return whether a repeat was disturbed and may be measured again."""
-    spent = sum(n - 1 for n in attempts.values() if n > 1)
-    return attempts[key] <= AGAIN_A_REPEAT and spent < sweep.most_again and bool(disturbed(result))
-
-
-def _one(
-    sweep: Sweep,
-    step: tuple[Series, int],
-    results: dict[tuple[int, int], Result],
-    reporter: Terminal,
-    latest_s: dict[int, float],
-) -> Result:
-    """Measure one repeat of a cell, put its result into `results`, and say what came of it."""
-    series, repeat = step
+def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
+    """Measure one repeat of a cell once, keep its result, and say what came of it."""
     assert series.request is not None  # else it has an obstacle, and is never next
+    results = known.results
     left = schedule.steps(sweep.series, results, sweep.repeats)
-    seconds = sum(latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
+    seconds = sum(known.latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
     done = len(results.keys() - {(series.number, repeat)})
     reporter.say(f"[{done + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
@@ -113,7 +113,8 @@ def _one(
         result = run.not_measured(request, Status.ERROR, str(e))
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
-    latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
+    known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
+    known.attempts[series.number, repeat] += 1
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
     return result

@@ -112,7 +112,16 @@ def between(
     stalled_ns = float(stalls.sum()) - len(stalls) * slowest_ns
     working = _working(before, after)
     longest_ns = float(stalls.max(initial=0))
-    return Disturbance(seconds, others, stolen, len(stalls), stalled_ns / 1e9, longest_ns / 1e9, len(working), sum(working))
+    return Disturbance(
+        seconds=seconds,
+        other_processors=others,
+        stolen_processors=stolen,
+        stalls=len(stalls),
+        stalled_seconds=stalled_ns / 1e9,
+        longest_stall_seconds=longest_ns / 1e9,
+        children=len(working),
+        children_processors=sum(working),
+    )
 
 
 def _working(before: ProcessorTimes | None, after: ProcessorTimes | None) -> list[float]:

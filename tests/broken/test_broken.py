@@ -173,7 +173,9 @@ def complaints(sut: str, result: dict[str, Any]) -> list[str]:
     """What the checks of evidence and of precision find."""
     assert "error" not in result, result["error"]
     execution, precisions = SUTS[sut].execution, [result[when]["precision"] for when in ("before", "after")]
-    found = findings(rules.load().evidence[execution], result["before"], result["after"], execution, framework_of(sut))
+    round, framework = rules.load(), framework_of(sut)
+    counters = round.evidence_counters[framework]
+    found = findings(round.evidence[execution], result["before"], result["after"], execution, framework, counters)
     return [*found, *(f"precision is {each}" for each in precisions if each != "float32")]
 
 

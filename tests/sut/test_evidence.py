@@ -23,7 +23,8 @@ TENSORFLOW += [*((sut, "bert") for sut in KERAS2), ("keras2-tensorflow", "mistra
 def judged(sut, before, after):
     """What the audit's rules find wrong with the evidence of a SUT from before and after one test."""
     execution = SUTS[sut].execution
-    return list(findings(rules.load("v6.1").evidence[execution], before, after, execution, framework_of(sut)))
+    round, framework = rules.load("v6.1"), framework_of(sut)
+    return findings(round.evidence[execution], before, after, execution, framework, round.evidence_counters[framework])
 
 
 @pytest.mark.parametrize(("sut", "model"), PAIRS)

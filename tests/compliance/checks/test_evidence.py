@@ -9,12 +9,12 @@ import pytest
 from compliance import rules
 from compliance.checks.evidence import findings, weights_faults
 
-RULES = rules.load().evidence
+RULES, COUNTERS = rules.load().evidence, rules.load().evidence_counters
 COUNTED = {
     ("eager", "PyTorch"): {"regions": 0, "script_calls": 0, "forward_passes": 1},
-    ("xla", "JAX"): {"regions": 1, "operators": 0, "host_callbacks": 0, "xla_programs": 1},
+    ("xla", "JAX"): {"regions": 1, "operators_that_compute": 0, "table_lookups": 0, "host_callbacks": 0, "xla_programs": 1},
     ("graph", "TensorFlow"): {
-        "regions": 1, "operators": 0, "products_left": 0, "host_callbacks": 0, "xla_clusters_run": 0, "xla_programs": 0,
+        "regions": 1, "operators_that_compute": 0, "products_left": 0, "host_callbacks": 0, "xla_clusters_run": 0, "xla_programs": 0,
     },
 }  # fmt: skip
 
@@ -34,23 +34,40 @@ def faults(evidence: dict[str, Any], precision: str = "bfloat16", parameters: in
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
 def test_evidence_with_all_counters_of_its_framework_has_no_findings(execution, framework):
     evidence = seen(int(execution != "eager"), **COUNTED[execution, framework])
-    assert findings(RULES[execution], evidence, evidence, execution, framework) == []
+    assert findings(RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework]) == []
 
 
 @pytest.mark.parametrize(("execution", "framework"), COUNTED)
 def test_a_counter_that_the_framework_has_may_not_be_missing(execution, framework):
     whole = COUNTED[execution, framework]
-    for name in whole.keys() - {"xla_programs"}:
+    for name in whole.keys() - {"xla_programs", "table_lookups"}:
         evidence = seen(int(execution != "eager"), **{key: count for key, count in whole.items() if key != name})
-        found = findings(RULES[execution], evidence, evidence, execution, framework)
+        found = findings(RULES[execution], evidence, evidence, execution, framework, COUNTERS[framework])
         assert len(found) == 2
         assert all(f"{framework} counts them" in text for text in found)
         assert findings(RULES[execution], evidence, evidence, execution) == []
 
 
+@pytest.mark.parametrize("execution", ["graph", "xla"])
+def test_evidence_of_an_older_run_is_judged_by_all_its_operators(execution):
+    few, many = (seen(1, regions=1, operators=operators, xla_programs=int(execution == "xla")) for operators in (4, 5))
+    assert findings(RULES[execution], few, few, execution) == []
+    (found, _) = findings(RULES[execution], many, many, execution)
+    assert found.startswith("5 operators that ran by themselves in 1 batch watched before the test")
+
+
+@pytest.mark.parametrize("execution", ["graph", "xla"])
+def test_operators_that_only_move_values_may_be_any_number(execution):
+    programs = int(execution == "xla")
+    sorting = seen(1, regions=1, operators=500, operators_that_compute=4, xla_programs=programs)
+    computing = seen(1, regions=1, operators=500, operators_that_compute=5, xla_programs=programs)
+    assert findings(RULES[execution], sorting, sorting, execution) == []
+    assert len(findings(RULES[execution], computing, computing, execution)) == 2
+
+
 def test_fewer_graphs_after_a_test_than_before_it_are_no_negative_number():
     before, after = (seen(n, **COUNTED["xla", "JAX"]) for n in (2, 1))
-    assert findings(RULES["xla"], before, after, "xla", "JAX") == [
+    assert findings(RULES["xla"], before, after, "xla", "JAX", COUNTERS["JAX"]) == [
         "2 graphs before and 1 after the test: the watched calls did not use the same graphs"
     ]
 
