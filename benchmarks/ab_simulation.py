@@ -1,9 +1,9 @@
-"""This benchmark counts how often the harness' statistics are right, on simulated cells with the noise of a shared machine.
+"""This benchmark counts how often the harness' statistics are right, on simulated cells.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--pairs N] [--sweeps N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--sweeps N]
 
-The first `./run.sh list` makes that environment. The speed of a run is the true speed of its cell,
-times noise of its own, times a drift that all cells share (an autoregressive process, 0.8 from one
+The first `./run.sh list` makes that environment. The noise is that of a shared machine. The speed of
+a run is the true speed of its cell, times noise of its own, times a drift that all cells share (an autoregressive process, 0.8 from one
 run to the next). 3 % of the runs take 30 % longer. The first table is of pairs of cells, A B A B.
 The second is of sweeps: in each round all cells are measured once, in an order of its own.
 """
@@ -14,17 +14,17 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import permutations
 
 import numpy as np
 
 from harness.comparison import statistics
-from harness.comparison.pooled import Pooled
+from harness.comparison.pooled import Pooled, Rounds
 
 REPEATS = (3, 5, 6, 10)
 _MEMORY, _OUTLIERS, _OUTLYING = 0.8, 0.03, math.log(1.3)
 NOISE, DRIFT = 0.02, 0.03
-"""Of each run alone, and that all cells share; standard deviations, as shares."""
+"""The noise of each run, and the drift that all cells share; standard deviations, as shares."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Sweeps:
         covered: the share of the intervals of all pairs that hold the true ratio.
         first: the same share of the pairs with the first cell.
         width: half the width of an interval at the median, as a share.
-        lead: how much too high the leader's speed is over the mean of all, if a single leader is named, as a share.
+        lead: how much too high the leader's speed is over the mean of all, as a share. It is counted
+            if a single leader is named.
         led: the share of sweeps that name a single leader.
     """
 
@@ -80,7 +81,13 @@ def _sweep(
     drift: float,
     permuted: bool,
 ) -> np.ndarray:
-    """Logarithms of the speeds of a sweep, float64 [repeats, cells]. `truth`: of the true speeds; `noise`: of each cell."""
+    """Logarithms of the speeds of a sweep, float64 [repeats, cells].
+
+    Args:
+        truth: logarithms of the true speeds, float64 [cells].
+        noise: standard deviation of each cell's own noise, float64 [cells].
+        permuted: whether each round has an order of its own.
+    """
     cells = len(truth)
     steps = generator.normal(0, 1, cells * repeats)
     level = steps.copy()
@@ -125,10 +132,12 @@ def sweeps(
     Args:
         truth: the true speed of each cell.
         noise: of each cell; None: `NOISE` for all.
-        before: as it was once: a fixed order, and each cell compared with the leader by the runs of these two alone.
+        before: the former way: a fixed order, and each cell compared with the leader by the runs of
+            these two.
     """
     generator = np.random.default_rng([seed, repeats, len(truth)])
-    logs, deviations = np.log(truth), np.full(len(truth), NOISE) if noise is None else np.array(noise)
+    logs = np.log(truth)
+    deviations = np.full(len(truth), NOISE) if noise is None else np.array(noise)
     wrong = 0
     covered: list[bool] = []
     first: list[bool] = []
@@ -139,8 +148,9 @@ def sweeps(
         leader, second, *others = np.argsort(-np.log(speeds).mean(0)).tolist()
         ratios = _from_leader(speeds, leader) if before else _of_all(speeds)
         behind = [ratios[leader, other].different for other in (second, *others)]
-        wrong += any(r.different and (logs[a] - logs[b]) * math.log(r.value) <= 1e-9 for (a, b), r in ratios.items())
-        held = {(a, b): r.low <= truth[a] / truth[b] <= r.high for (a, b), r in ratios.items() if r.low and r.high}
+        shown = {pair: ratio for pair, ratio in ratios.items() if ratio.different}
+        wrong += any(_is_wrong(ratio, logs[a] - logs[b]) for (a, b), ratio in shown.items())
+        held = {(a, b): _holds(ratio, truth[a] / truth[b]) for (a, b), ratio in ratios.items()}
         covered += held.values()
         first += [holds for pair, holds in held.items() if 0 in pair]
         widths += [r.spread or 0.0 for r in ratios.values()]
@@ -148,21 +158,44 @@ def sweeps(
             above = np.log(speeds).mean(0) - logs
             leads.append(above[leader] - above.mean())
     lead = math.expm1(float(np.mean(leads))) if leads else math.nan
-    return Sweeps(wrong / count, float(np.mean(covered)), float(np.mean(first)), float(np.median(widths)), lead, len(leads) / count)
+    return Sweeps(
+        wrong=wrong / count,
+        covered=float(np.mean(covered)),
+        first=float(np.mean(first)),
+        width=float(np.median(widths)),
+        lead=lead,
+        led=len(leads) / count,
+    )
+
+
+def _is_wrong(shown: statistics.Ratio, truth: float) -> bool:
+    """Return whether a difference that is shown is none, or has the other sign. `truth`: the difference of logarithms."""
+    return truth * math.log(shown.value) <= 1e-9
+
+
+def _holds(ratio: statistics.Ratio, truth: float) -> bool:
+    """Return whether the interval holds the true ratio."""
+    return ratio.low is not None and ratio.high is not None and ratio.low <= truth <= ratio.high
 
 
 def _of_all(speeds: np.ndarray) -> dict[tuple[int, int], statistics.Ratio]:
     """The ratios of all pairs, in both directions, from their common noise."""
     cells = range(speeds.shape[1])
-    pooled = Pooled(series={str(n): dict(enumerate(speeds[:, n])) for n in cells}, compared=len(cells))
-    pairs = [(a, b) for one, other in combinations(cells, 2) for a, b in ((one, other), (other, one))]
+    series: dict[str, Rounds] = {str(n): dict(enumerate(speeds[:, n])) for n in cells}
+    pooled = Pooled(series=series, compared=len(cells))
+    pairs = permutations(cells, 2)
     found = {(a, b): pooled.ratio(str(a), str(b)) for a, b in pairs}
     return {pair: ratio for pair, ratio in found.items() if ratio}
 
 
 def _from_leader(speeds: np.ndarray, leader: int) -> dict[tuple[int, int], statistics.Ratio]:
-    others = [n for n in range(speeds.shape[1]) if n != leader]
-    return {(leader, n): statistics.compare(speeds[:, leader].tolist(), speeds[:, n].tolist(), paired=True) for n in others}
+    """The ratios of the leader to each other cell, each from the runs of these two."""
+    columns = speeds.T.tolist()
+    found = {}
+    for n, column in enumerate(columns):
+        if n != leader:
+            found[leader, n] = statistics.compare(columns[leader], column, paired=True)
+    return found
 
 
 CASES = {

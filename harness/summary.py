@@ -115,7 +115,7 @@ def _multiplied(result: Result) -> str:
 
 
 def matrix_products(result: Result) -> dict[str, Any]:
-    """What the evidence says of the library that multiplied matrices (`sut.matrix_library.fact`); empty in a result that lacks it."""
+    """Return the evidence of the library that multiplied matrices (`sut.matrix_library.fact`). Empty in a result that lacks it."""
     told = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
     return told if isinstance(told, dict) else {}
 

@@ -11,7 +11,7 @@ _counters: list[Callable[[], int]] = []
 
 
 def count_by(counter: Callable[[], int]) -> None:
-    """From here on `counter` tells how many programs the framework has compiled in this process."""
+    """Count the programs that the framework has compiled in this process by `counter` from here on."""
     _counters[:] = [counter]
 
 

@@ -54,9 +54,9 @@ def main(arguments: list[str]) -> int:
         return 0
     unproven = [c for c in comparisons if c.unproven]
     for c in slower:
-        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.name}: {c.verdict}\n")
+        sys.stderr.write(f"slower than {flags.fail_if_slower}: {c.b}, {c.name}: {c.verdict}\n")
     for c in unproven:
-        sys.stderr.write(f"nothing proven: {c.name}: {c.unproven}\n")
+        sys.stderr.write(f"nothing proven: {c.b or c.a}, {c.name}: {c.unproven}\n")
     return 1 if slower else _UNPROVEN if unproven and not flags.allow_unproven else 0
 
 

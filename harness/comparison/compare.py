@@ -51,7 +51,7 @@ class Comparison:
     unproven: str = ""
 
     def __post_init__(self) -> None:
-        """What is not comparable proves nothing, for the reason that its verdict gives."""
+        """Give the verdict as the reason why nothing is proven, if the two are not comparable."""
         if not self.comparable:
             object.__setattr__(self, "unproven", self.verdict)
 

@@ -332,19 +332,25 @@ def alike(a: Group, b: Group) -> bool:
     return len(set(kinds)) < 2
 
 
-def pool(groups: Sequence[Group], controls: Sequence[Group] = (), value: Callable[[Run], float | None] | None = None) -> Pooled:
+def pool(
+    groups: Sequence[Group],
+    controls: Sequence[Group] = (),
+    value: Callable[[Run], float | None] | None = None,
+) -> Pooled:
     """The speeds of SUTs that did the same work, round by round.
 
-    A round is a repeat of a sweep. If no run is of a sweep, and all were measured in turns, the nth runs of all SUTs are a round.
+    A round is a repeat of a sweep. If no run is of a sweep, and all were measured in turns, the nth
+    runs of all SUTs are a round.
 
     Args:
-        controls: the control runs of some of them, named by `control_name`. They tell of the noise, and nobody chooses them.
+        controls: the control runs of some of them, named by `control_name`. They show noise only, and nobody chooses them.
         value: a run → its figure; None: the one by which it is compared.
     """
     swept = any(run.turn for group in groups for run in group.good)
     by_hand = not swept and all(in_turns(a, b) for a, b in zip(groups, groups[1:], strict=False))
-    series = {group.sut: _rounds(group, by_hand, value or _compared) for group in groups}
-    series |= {control_name(n): _rounds(control, by_hand, value or _compared) for n, control in enumerate(controls)}
+    named = {group.sut: group for group in groups}
+    named |= {control_name(n): control for n, control in enumerate(controls)}
+    series = {name: _rounds(group, by_hand, value or _compared) for name, group in named.items()}
     return Pooled(series=series, compared=len(groups))
 
 
@@ -360,7 +366,8 @@ def _rounds(group: Group, by_hand: bool, value: Callable[[Run], float | None]) -
     for n, run in enumerate(group.good):
         figure = value(run)
         if figure and metric:
-            rounds[n if by_hand else run.turn or run.result.directory] = figure if metric.higher_is_better else 1 / figure
+            of: Any = n if by_hand else run.turn or run.result.directory
+            rounds[of] = figure if metric.higher_is_better else 1 / figure
     return rounds
 
 

@@ -48,7 +48,7 @@ def limits(model: Model, size: Size, precision: str, device: str, sut: str = "",
     answers are longer than the size's own.
 
     `logit_rms` is RMS_FACTOR times the largest of the SUTs on the same framework, because frameworks round at other places. It is limited
-    only where that was measured, and where there are enough samples.
+    only if that was measured, and if there are enough samples.
 
     Args:
         sut: whose framework counts for `logit_rms`; empty: there is no such limit.
@@ -84,7 +84,7 @@ def limits(model: Model, size: Size, precision: str, device: str, sut: str = "",
 
 
 def _largest_rms(rows: Sequence[Mapping[str, Any]], sut: str, longer: bool) -> float:
-    """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 where none was measured.
+    """The largest `logit_rms` of the SUTs on the same framework as `sut`; 0 if none was measured.
 
     Args:
         longer: whether the answers are longer than the size's own: then such answers must have been measured.

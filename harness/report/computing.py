@@ -86,7 +86,7 @@ def _texts(row: dict[str, Any]) -> list[str]:
 
 
 def product_sentences(groups: Iterable[Group]) -> list[str]:
-    """Return for each place with two frameworks or more how fast each multiplied large matrices beside the runs, and by which library.
+    """Return for each place with two frameworks or more how fast each multiplied large matrices, and by which library.
 
     A place is a precision, a device, a machine and environment variables. One more sentence follows if MKL took narrower instructions
     than an AMD processor has.

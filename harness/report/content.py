@@ -112,12 +112,12 @@ class Content:
 
     @cached_property
     def shared(self) -> dict[str, list[str]]:
-        """What all cells have in common of precision, device and environment variables, in words. It is said once, at the top."""
+        """The precision, device and environment variables that all cells have in common, in words. The page says them once, at its top."""
         return compare.shared(self.groups)
 
     @cached_property
     def preface(self) -> str:
-        """What holds for all cells: what they share, and the machine, or the machines with their names."""
+        """One sentence on all cells: the settings that they share, and the machine, or the machines with their names."""
         facts = [text for words in self.shared.values() for text in words]
         labels = self.machine_labels
         machines = [f"{labels[name]}: {name}" if labels else name for name in self.machines]
@@ -196,7 +196,7 @@ class Content:
 
     @cached_property
     def conclusive(self) -> list[Contest]:
-        """The contests whose runs may tell which SUT is faster. Only these give ratios to the sections below the table."""
+        """The contests whose runs may show which SUT is faster. Only these give ratios to the sections below the table."""
         return [contest for contest in self.contests if not contest.inconclusive]
 
     @cached_property
@@ -211,13 +211,13 @@ class Content:
 
     @cached_property
     def noise(self) -> list[str]:
-        """A sentence for each control run: how much it differs from the cell that it repeats, which is noise alone."""
+        """A sentence for each control run: how much it differs from the cell that it repeats, which is noise only."""
         pairs = [(c, group, ratio) for c in self.contests for group, ratio in c.control_ratios]
         return [f"control run: {group.sut} measured twice a round, {c.name}: {_noise(ratio)}" for c, group, ratio in pairs]
 
     @cached_property
     def products(self) -> list[str]:
-        """How fast each framework multiplies large matrices, and by which library."""
+        """Sentences on how fast each framework multiplies large matrices, and by which library."""
         return computing.product_sentences(self.current)
 
     @cached_property

@@ -49,9 +49,9 @@ class Contest:
     Attributes:
         groups: one a SUT, the last that was measured, with a figure or without.
         older: how many earlier measurements of the same cells, by other versions, other files of SUTs, or for another time, are left out.
-        apart: what tells it from other contests of the same name, such as another machine; empty if there is none.
+        apart: the difference to other contests of the same name, such as another machine; empty if there is none.
         controls: the control runs of sweeps, which measured a cell once more.
-        shared: fields of `Cell` that are equal on the whole page, and are told at its top.
+        shared: fields of `Cell` that are equal on the whole page, which says them at its top.
     """
 
     groups: tuple[Group, ...]
@@ -111,31 +111,36 @@ class Contest:
         return next((g.metric.higher_is_better for g in self.groups if g.metric), True)
 
     @cached_property
-    def control(self) -> list[tuple[Group, Group]]:
+    def controlled(self) -> list[tuple[Group, Group]]:
         """(a SUT, its control run) for each of these cells that a sweep measured once more."""
         return [(g, c) for g in self.good for c in self.controls if c.good and _same(g, c)]
 
     @cached_property
     def pooled(self) -> Pooled:
         """The speeds round by round, with the noise that all SUTs have in common."""
-        return tables.pool(self.good, [control for _, control in self.control])
+        return tables.pool(self.good, [control for _, control in self.controlled])
 
     def ratio(self, a: Group, b: Group) -> statistics.Ratio:
         """The speed of A over that of B, from the common noise of all SUTs.
 
         It is from the runs of these two only, if they share too few rounds, or if there are no others and six runs of both.
         """
-        if len(self.good) == 2 and min(len(g.good) for g in self.good) > statistics.FEWEST_FLIPPED - 1:
+        repeats = min(len(g.good) for g in self.good)
+        if len(self.good) == 2 and repeats >= statistics.FEWEST_FLIPPED:
             return tables.ratio(a, b)
         return self.pooled.ratio(a.sut, b.sut) or tables.ratio(a, b, compared=len(self.good))
 
     @cached_property
     def control_ratios(self) -> list[tuple[Group, statistics.Ratio]]:
-        """Each cell with a control run, and the speed of that run over the cell's. Both are the same cell, so it shows only noise."""
-        return [
-            (original, self.pooled.ratio(tables.control_name(n), original.sut) or tables.ratio(control, original))
-            for n, (original, control) in enumerate(self.control)
-        ]
+        """Each cell with a control run, and the speed of that run over the cell's.
+
+        Both are the same cell, so the ratio shows only noise.
+        """
+        found = []
+        for n, (original, control) in enumerate(self.controlled):
+            pooled = self.pooled.ratio(tables.control_name(n), original.sut)
+            found.append((original, pooled or tables.ratio(control, original)))
+        return found
 
     @property
     def repeats(self) -> str:
@@ -182,27 +187,42 @@ class Contest:
 
     @cached_property
     def inconclusive(self) -> str:
-        """Why these runs do not tell which SUT is faster, and what to do; empty if they may."""
-        if len(self.field) < 2:
+        """The reason why these runs do not show which SUT is faster, and what to do. Empty if they may."""
+        why = self._disturbance or self._far_control or self._uncertainty
+        if len(self.field) < 2 or not why:
             return ""
+        more = 2 * max(len(g.good) for g in self.field)
+        return f"{why}; measure again with --again --repeats {more}, with nothing else running"
+
+    @property
+    def _disturbance(self) -> str:
+        """What disturbed most runs, or most runs of one SUT. Empty if nothing did."""
         runs = [run for g in self.field for run in g.good]
-        disturbed = [run.disturbances[0] for run in runs if run.disturbances[0]]
-        ratios = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low is not None]
-        far = [(g, r) for g, r in self.control_ratios if r.unsure or (r.different and abs(r.value - 1) > _FAR)]
-        why = ""
-        if 2 * len(disturbed) > len(runs):
-            why = f"{len(disturbed)} of {len(runs)} runs were disturbed ({disturbed[0]})"
-        elif unfit := [g for g in self.field if g.disturbed]:
-            why = f"of {unfit[0].sut} {unfit[0].disturbed}"
-        elif far:
-            group, ratio = far[0]
-            between = statistics.interval(ratio.low or 0, ratio.high or 0)
-            why = f"the control run of {group.sut}, which is the same cell, was {ratio.value:.3g} × as fast as its first run ({between})"
-        elif ratios and all(r.unsure for r in ratios):
-            narrowest = min(ratios, key=lambda r: r.spread or 0)
-            why = f"every ratio is uncertain by more than a factor of two ({statistics.interval(narrowest.low or 0, narrowest.high or 0)})"
-        more = 2 * max((len(g.good) for g in self.field), default=1)
-        return why and f"{why}; measure again with --again --repeats {more}, with nothing else running"
+        reasons = [run.disturbances[0] for run in runs if run.disturbances[0]]
+        if 2 * len(reasons) > len(runs):
+            return f"{len(reasons)} of {len(runs)} runs were disturbed ({reasons[0]})"
+        return next((f"of {g.sut} {g.disturbed}" for g in self.field if g.disturbed), "")
+
+    @property
+    def _far_control(self) -> str:
+        """How far a control run is from its cell. Empty if none is far."""
+        for group, ratio in self.control_ratios:
+            is_far = ratio.different and abs(ratio.value - 1) > _FAR
+            if ratio.low and ratio.high and (is_far or ratio.unsure):
+                between = statistics.interval(ratio.low, ratio.high)
+                same = f"the control run of {group.sut}, which is the same cell"
+                return f"{same}, was {ratio.value:.3g} × as fast as its first run ({between})"
+        return ""
+
+    @property
+    def _uncertainty(self) -> str:
+        """The narrowest interval, if all are wider than a factor of two. Empty if one is not."""
+        known = [r for g in self.field[1:] if (r := self.ratios[g.sut]).low]
+        if not known or not all(r.unsure for r in known):
+            return ""
+        narrowest = min(known, key=lambda r: r.spread or 0)
+        between = statistics.interval(narrowest.low or 0, narrowest.high or 0)
+        return f"every ratio is uncertain by more than a factor of two ({between})"
 
     @cached_property
     def entries(self) -> dict[str, Standing]:

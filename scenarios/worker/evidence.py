@@ -88,7 +88,7 @@ def watch(sut: Inference, batches: Sequence[Batch]) -> Evidence:
 
 
 def threads(evidence: Evidence) -> dict[str, int]:
-    """`threads`: the framework's own count of its threads. Empty if it tells none."""
+    """`threads`: the framework's own count of its threads. Empty if it reports none."""
     products = evidence.detail.get("matrix_products") or {}
     count = products.get("threads", evidence.detail.get("threads"))
     return {"threads": count} if type(count) is int else {}

@@ -28,8 +28,8 @@ _LEAST, _MOST, _ENOUGH_NS, _SUSPICIOUS = 3, 33, 500_000_000, 1.15
 _LONG_NS = 10_000_000_000
 """No further round after so much time: what disturbs a batch of seconds is little beside it, and four rounds are twelve batches."""
 DOUBTFUL, ROUNDS, OTHERS = 1.3, 12, 0.1
-"""Fresh inputs that take more than DOUBTFUL times as long are told. They show kept answers if they do so in each third of at least ROUNDS
-rounds while other programs and the hypervisor took less than OTHERS processors. The rules of a round hold the same numbers."""
+"""Fresh inputs that take more than DOUBTFUL times as long are reported. They show kept answers if they do so in each third of at least
+ROUNDS rounds while other programs and the hypervisor took less than OTHERS processors. The rules of a round hold the same numbers."""
 
 
 def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
     programs disturbed least; where it still looks as if something were kept, all rounds there are inputs for are taken. Where there are
     several, the first is dropped: buffers are made in it. If fresh answers have more tokens, the time of met ones is longer in proportion.
     `thirds`: the same ratio in each third of the rounds, if these are enough.
-    `other_processors`: processors that other programs and the hypervisor took meanwhile; None: the system does not tell.
+    `other_processors`: processors that other programs and the hypervisor took meanwhile; None: the system does not report it.
 
     Args:
         known: the data set, whose samples the performance test has asked for.
@@ -71,7 +71,7 @@ def compare(job: Job, sut: Inference, known: Qsl, beat: Heartbeat) -> dict[str, 
 
 
 def longer(answers: Batch, met: Batch) -> float:
-    """How many times as many tokens fresh answers have as those of met inputs, in all or in the longest row; 1 if they have fewer.
+    """Return how many times as many tokens fresh answers have as those of met inputs, in all or in the longest row; at least 1.
 
     An honest SUT takes at most so many times as long: what it does before the first token is the same.
     """
@@ -82,7 +82,7 @@ def longer(answers: Batch, met: Batch) -> float:
 
 
 def doubtful(fresh: Mapping[str, Any]) -> bool:
-    """Whether fresh inputs took longer, and this does not show that the SUT keeps answers: a disturbed machine may be the reason."""
+    """Return whether fresh inputs took longer although a disturbed machine may be the reason, and not kept answers."""
     shown = fresh["thirds"] and min(fresh["thirds"]) > DOUBTFUL and (fresh["other_processors"] or 0) < OTHERS
     return fresh["slower"] > DOUBTFUL and not shown
 

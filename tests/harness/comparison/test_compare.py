@@ -90,7 +90,7 @@ def test_a_cell_that_is_gone_is_told_where_slower_ones_fail(tmp_path, capsys):
     flags = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]
     assert cli.main(flags) == 4
     assert re.findall(r"nothing proven: (.*)\n", capsys.readouterr().err) == [
-        "bert base predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
+        "keras3-torch, bert base predict, Offline, float32, batch 32, cpu, 128 tokens: only in a"
     ]
     assert cli.main([*flags, "--allow-unproven"]) == 0
 
@@ -104,8 +104,8 @@ def test_a_cell_fails_only_where_the_whole_interval_is_slower(tmp_path, capsys, 
     write(tmp_path / "b", cell(), figures, day=2)
     assert cli.main(["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--fail-if-slower", "5%"]) == code
     err = capsys.readouterr().err
-    assert ("slower than 5%: bert base predict" in err) == (code == 1)
-    assert ("nothing proven: bert base predict" in err) == (code == 4)
+    assert ("slower than 5%: keras3-jax, bert base predict" in err) == (code == 1)
+    assert ("nothing proven: keras3-jax, bert base predict" in err) == (code == 4)
 
 
 def test_no_build_fails_for_disturbed_repeats(tmp_path, capsys):
