@@ -189,7 +189,7 @@ Model {cell["model"]} {cell["size"]}, {cell["precision"]}, batch {cell["batch_si
 Weights {record["digests"]["weights"]} ({record["digests"]["weights_source"]}),
 the BLAKE3 of config.json and of the weights' files;
 inputs sha256 {record["digests"]["inputs"]} ({record["qsl"]["samples"]} samples,
-{record["qsl"]["dataset"] or "synthetic"}). LoadGen: {record["loadgen"]}.
+{record["qsl"]["dataset"] or record["cell"]["dataset"]}). LoadGen: {record["loadgen"]}.
 Mapped to the official benchmark {record["benchmark"]["official"]} for the checkers' tables only: model and data are not its own.
 """
 

@@ -135,3 +135,5 @@ def test_a_result_says_that_lengths_are_uneven(tmp_path, made_environment):
     found = run.run(request(tmp_path, scenario="Offline", batch_size=4), Reporter(), 0)
     assert "64 inputs of uneven length, padded to 32 tokens" in summary.measured(found)
     assert "no padding" not in summary.measured(found)
+    documents = [path.read_text() for path in Path(found.directory).rglob("open/**/README.md")]
+    assert any("(64 samples,\nuneven)" in text for text in documents)
