@@ -191,7 +191,8 @@ def _matrix_products(programs: Set[str]) -> dict[str, Any]:
             for module in executable.hlo_modules():
                 if _plain(module.name.removeprefix("jit_")) in programs:
                     products += matrix_library.of_hlo(module.to_string())
-    return matrix_library.fact(matrix_library.most(products), threads=matrix_library.pool(_POOL))
+    threads = matrix_library.pool(_POOL) if jax.default_backend() == "cpu" else None
+    return matrix_library.fact(matrix_library.most(products), threads=threads)
 
 
 def _run(call: Callable[[], Any]) -> Counter[str]:

@@ -23,6 +23,7 @@ from sut.matrix_library import UNKNOWN
 _SIDE = 256  # torch hands smaller bfloat16 products to code of its own
 # Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that `mkl_serv_cpu_detect` returns.
 _MKL_PATHS = {3: "SSE4.2", 5: "AVX2", 7: "AVX-512"}
+_CUDA = {"Default": "cuBLAS", "Cublas": "cuBLAS", "Cublaslt": "cuBLASLt"}  # as `preferred_blas_library` names them
 _OWN = {"mkldnn::": "oneDNN", "mkl::": "MKL"}  # operators that call one library, whatever torch would choose
 
 
@@ -34,8 +35,9 @@ def about(device: str, dtype: torch.dtype, operators: Mapping[str, int]) -> dict
     """
     shown = {"operators": dict(operators)} if operators else {}
     if not device.startswith("cpu"):
-        # "Default" is cuBLAS or cuBLASLt, call by call. Neither reports its instructions.
-        return {**matrix_library.fact(str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]), **shown}
+        # Whatever is preferred, torch takes cuBLASLt for some products. Neither reports its instructions.
+        preferred = str(torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
+        return {**matrix_library.fact(_CUDA.get(preferred, preferred)), **shown}
     library, instructions = _of_linear(dtype)
     if own := _OWN.get(f"{matrix_library.most(operators).partition('::')[0]}::"):
         instructions = instructions if own == library else UNKNOWN
