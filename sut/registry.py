@@ -153,7 +153,7 @@ _native_torch = partial(
 )
 _hugging_face = partial(
     SutSpec,
-    module="sut.keras2.hugging_face.{family}",
+    module="sut.hf_tensorflow.{family}",
     environment="hf-tensorflow",
     backend="tensorflow",
     process_env=_HUGGING_FACE,

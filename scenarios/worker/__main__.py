@@ -21,10 +21,10 @@ from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
-from sut import generated_files
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
-from sut.out_of_memory import asked_bytes
+from sut.evidence import generated_files
+from sut.evidence.out_of_memory import asked_bytes
 from sut.registry import FIT, REFERENCES, SUTS, load_module
 
 _clock = time.perf_counter_ns

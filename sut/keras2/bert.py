@@ -10,11 +10,11 @@ import numpy as np
 import tf_keras
 from safetensors import SafetensorError
 
-from sut import keras_bert, keras_weights, weights_files
+from sut.checkpoint import bert_keras_nlp, keras_weights, weights_files
 from sut.contract import Workload
+from sut.keras import bert as keras_bert
+from sut.keras.predictor import KerasPredictor
 from sut.keras2 import runtime
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import bert_keras_nlp
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import keras_nlp
 import tf_keras
 
-from sut import keras_bert
 from sut.contract import Workload
+from sut.keras import bert as keras_bert
+from sut.keras.training import KerasTraining
 from sut.keras2 import bert, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

@@ -8,11 +8,12 @@ from typing import Any
 import keras_cv
 import tf_keras
 
-from sut import keras_sam, keras_weights
+from sut.checkpoint import keras_weights
+from sut.checkpoint import sam as weight_map
 from sut.contract import Workload
+from sut.keras import sam as keras_sam
+from sut.keras.predictor import KerasPredictor
 from sut.keras2 import runtime
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import sam as weight_map
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import keras_cv
 
 from sut.contract import Workload
+from sut.keras.training import KerasTraining
 from sut.keras2 import sam, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

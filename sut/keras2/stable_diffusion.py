@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sut import keras_stable_diffusion
 from sut.contract import Workload
+from sut.keras import stable_diffusion as keras_stable_diffusion
+from sut.keras.predictor import KerasPredictor
 from sut.keras2 import runtime
-from sut.keras_predictor import KerasPredictor
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import keras_cv
 
-from sut import keras_stable_diffusion
 from sut.contract import Workload
+from sut.keras import stable_diffusion as keras_stable_diffusion
+from sut.keras.training import KerasTraining
 from sut.keras2 import runtime, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

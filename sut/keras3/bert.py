@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sut import keras_bert, weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Workload
+from sut.keras import bert as keras_bert
+from sut.keras.predictor import KerasPredictor
 from sut.keras3 import exact, runtime
-from sut.keras_predictor import KerasPredictor
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import keras
 import keras_hub
 
-from sut import keras_bert
 from sut.contract import Workload
+from sut.keras import bert as keras_bert
+from sut.keras.training import KerasTraining
 from sut.keras3 import bert, exact, runtime, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

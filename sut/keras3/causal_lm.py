@@ -10,8 +10,8 @@ import keras_hub
 from keras import ops
 
 from sut.contract import Unsupported, Workload
+from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras3 import exact, runtime
-from sut.keras_causal_lm import KerasCausalLM, check_positions
 
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""

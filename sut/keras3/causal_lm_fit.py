@@ -16,8 +16,8 @@ from keras import ops
 
 from sut import adapters
 from sut.contract import Batch, Workload
+from sut.keras.training import KerasTraining
 from sut.keras3 import causal_lm, exact, runtime, training
-from sut.keras_training import KerasTraining
 from sut.registry import PER_HEAD
 
 _NO_LABEL = -100

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sut.contract import Workload
+from sut.keras.training import KerasTraining
 from sut.keras3 import sam, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

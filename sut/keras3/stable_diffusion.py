@@ -9,12 +9,12 @@ from typing import Any
 import keras
 
 from sut.contract import Workload
+from sut.keras.predictor import KerasPredictor
 from sut.keras3 import keras_cv_alone, runtime
-from sut.keras_predictor import KerasPredictor
 
 keras_cv_alone.place()
 
-from sut import keras_stable_diffusion  # noqa: E402
+from sut.keras import stable_diffusion as keras_stable_diffusion  # noqa: E402
 
 
 def load(workload: Workload) -> KerasPredictor:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from sut.contract import Workload
+from sut.keras.training import KerasTraining
 from sut.keras3 import stable_diffusion, training
-from sut.keras_training import KerasTraining
 
 
 def load(workload: Workload) -> KerasTraining:

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sut import jax_programs, padding
+from sut import padding
 from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
 

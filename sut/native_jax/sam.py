@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import jax_programs, weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
 from sut.native_jax.runtime import Weights

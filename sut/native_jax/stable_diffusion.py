@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import autoencoder, runtime, unet
 from sut.native_jax.diffusion_blocks import load_weights
 from sut.native_jax.layers import attend, dense, norm

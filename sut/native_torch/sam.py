@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from sut import weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
 

@@ -126,7 +126,7 @@ def main(specification: Path) -> None:
 
 def forget() -> None:
     """In a run each model has a process of its own. Here TensorFlow's evidence would count the graphs of those before, too."""
-    if backend := sys.modules.get("sut.keras3.on_tensorflow"):
+    if backend := sys.modules.get("sut.keras.on_tensorflow"):
         backend._functions_run.clear()
         gc.collect()
 
