@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import keras
 
 from sut.contract import Workload
 from sut.keras.predictor import KerasPredictor
-from sut.keras3 import keras_cv_alone, runtime
+from sut.keras.training import KerasTraining
+from sut.keras3 import keras_cv_alone, runtime, training
 
 keras_cv_alone.place()
 
@@ -40,3 +42,8 @@ def _building(workload: Workload) -> Iterator[None]:
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
     with runtime.nothing_drawn():
         yield
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's image encoder, compiled to train towards latents; see `training`."""
+    return training.image_encoder(image_encoder(workload), workload, keras_cv=version("keras-cv"))
