@@ -22,7 +22,7 @@ from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch
-from sut.registry import SUTS, load_module
+from sut.registry import SUTS, loader
 
 UNTIMED = 4
 """Batches of each call that come before the time is taken."""
@@ -106,7 +106,7 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 def main(path: Path, rounds: int) -> None:
     """Take turns: one round that builds and compiles, and those that count."""
     job, clock = jobs.read_job(path), Clock()
-    sut = load_module(job.sut, job.family, job.workload.task).load(job.workload)
+    sut = loader(job.sut, job.family, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))
     batches = qsl.batches(job.workload.batch_size)

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.cell import Cell, Result, short
 from scenarios.table import SCENARIOS
-from sut.matrix_library import UNKNOWN
+from sut.evidence.matrix_library import UNKNOWN
 
 _ESTIMATES = {
     "early stopping": " by early stopping",
@@ -115,7 +115,7 @@ def _multiplied(result: Result) -> str:
 
 
 def matrix_products(result: Result) -> dict[str, Any]:
-    """Return the evidence of the library that multiplied matrices (`sut.matrix_library.fact`). Empty in a result that lacks it."""
+    """Return the evidence of the library that multiplied matrices (`sut.evidence.matrix_library.fact`). Empty in a result that lacks it."""
     told = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
     return told if isinstance(told, dict) else {}
 

@@ -116,7 +116,7 @@ class Inference(Protocol):
 
 
 class Training(Protocol):
-    """A model to train, fresh from its checkpoint. A SUT's file `<family>_fit` is a module with `load(workload: Workload) -> Training`.
+    """A model to train, fresh from its checkpoint. A SUT's file that trains has `load_training(workload: Workload) -> Training`.
 
     All SUTs train alike: AdamW with the constants of `config["optimizer"]`, weight decay on every parameter that is trained, a constant
     learning rate, no clipping of gradients, no dropout, the mean cross-entropy of a batch's labels as its loss. A label of -100 is none.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sut.devices import DEVICES
 
@@ -16,6 +18,9 @@ REFERENCE = "plain-transformers"
 
 FIT = "fit"
 """The task of training; the others are `predict` and `generate`."""
+
+LOAD, LOAD_TRAINING = "load", "load_training"
+"""The functions of a SUT's module: the first one loads an Inference, the second one a Training (`sut.contract`)."""
 
 MATRIX, PER_HEAD = "matrix", "per-head"
 """How libraries lay out what LoRA trains; `sut.adapters` says what each is."""
@@ -153,7 +158,7 @@ _native_torch = partial(
 )
 _hugging_face = partial(
     SutSpec,
-    module="sut.keras2.hugging_face.{family}",
+    module="sut.hf_tensorflow.{family}",
     environment="hf-tensorflow",
     backend="tensorflow",
     process_env=_HUGGING_FACE,
@@ -327,22 +332,42 @@ def unsupported(sut: str, *, model: str, family: str, task: str, precision: str,
         return reason
     if spec.families and family not in spec.families:
         return f"it is written for the model families {' and '.join(spec.families)}, not for {family}"
-    module = module_of(sut, family, task)
-    if importlib.util.find_spec(module) is None:
+    if reason := missing(sut, family, task):
         what = "no fit is written" if task == FIT else "nothing is written"
-        return f"{what} for the model family {family}: there is no {module.replace('.', '/')}.py"
+        return f"{what} for the model family {family}: {reason}"
     return None
 
 
-def module_of(sut: str, family: str, task: str) -> str:
-    """The module of a SUT or a reference for this model family. What trains stands beside what answers: `bert_fit` beside `bert`."""
-    module = spec_of(sut).module.format(family=family)
-    return f"{module}_{FIT}" if task == FIT else module
+def missing(sut: str, family: str, task: str) -> str | None:
+    """Return which file or function a SUT or a reference lacks for this model family and task. None: it lacks none.
+
+    The file is read and not imported.
+    """
+    module = module_of(sut, family)
+    file = f"{module.replace('.', '/')}.py"
+    found = importlib.util.find_spec(module)
+    if found is None or found.origin is None:
+        return f"there is no {file}"
+    source = Path(found.origin).read_text(encoding="utf-8")
+    if task == FIT and f"\ndef {LOAD_TRAINING}(" not in source:
+        return f"{file} has no {LOAD_TRAINING}"
+    return None
 
 
-def load_module(sut: str, family: str, task: str = "") -> ModuleType:
+def module_of(sut: str, family: str) -> str:
+    """Return the name of the module of a SUT or a reference for this model family."""
+    return spec_of(sut).module.format(family=family)
+
+
+def load_module(sut: str, family: str) -> ModuleType:
     """Import that module; only the worker calls it."""
-    return importlib.import_module(module_of(sut, family, task))
+    return importlib.import_module(module_of(sut, family))
+
+
+def loader(sut: str, family: str, task: str) -> Callable[[Any], Any]:
+    """Import that module. Return its function that makes an Inference, or a Training, of a Workload."""
+    module = load_module(sut, family)
+    return getattr(module, LOAD_TRAINING if task == FIT else LOAD)
 
 
 def packages() -> tuple[str, ...]:

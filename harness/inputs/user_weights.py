@@ -251,7 +251,7 @@ def check_finite(folder: Folder, model: Model) -> None:
     """Reads all parameters. Raises UsageError that names the first tensor with a value that is no number, or infinite."""
     import numpy as np
 
-    from sut.weights_files import rows
+    from sut.checkpoint.weights_files import rows
 
     parameters = {tensor.name for tensor in folder.size.tensors}
     for name in _tensors(folder.path, folder.files, folder.index):
@@ -293,7 +293,7 @@ def _check_equal(path: Path, name: str, other: str) -> None:
     """Row by row: an embedding may be gigabytes."""
     import numpy as np
 
-    from sut.weights_files import rows
+    from sut.checkpoint.weights_files import rows
 
     if any(not np.array_equal(a, b) for a, b in zip_longest(rows(path, name), rows(path, other))):
         raise UsageError(f"--weights {path}: {name} differs from {other}, with which this model ties it: one of the two would be lost")

@@ -21,7 +21,7 @@ from scenarios.worker.job import REFERENCE, Job, Limits, WorkerOutcome
 from scenarios.worker.reference import TOP
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST
-from sut.registry import FIT, module_of, spec_of
+from sut.registry import FIT, missing, module_of, spec_of
 
 _FORMAT = 4
 _BATCH = 32
@@ -64,7 +64,7 @@ def directory(request: Request, checkpoint_digest: str, inputs: Inputs, environm
 
 
 def _module(request: Request) -> Path:
-    return ROOT / f"{module_of(request.spec.reference, request.model.family, request.task).replace('.', '/')}.py"
+    return ROOT / f"{module_of(request.spec.reference, request.model.family).replace('.', '/')}.py"
 
 
 def _source_digest(request: Request) -> str:
@@ -88,8 +88,8 @@ def ensure(
 
     Where float32 does not fit into the memory of an accelerator, the host makes it, except for a training, which may take it hours.
     """
-    if not _module(request).exists():
-        return Reference(None, reason=f"no reference: there is no {_module(request).relative_to(ROOT)}")
+    if lacks := missing(request.spec.reference, request.model.family, request.task):
+        return Reference(None, reason=f"no reference: {lacks}")
     final = directory(request, checkpoint.digest, inputs, environment)
     path = final / "reference.npz"
     final.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.report.contest import Contest, listed
 from harness.summary import flops, library, matrix_products, share
-from sut.matrix_library import UNKNOWN, unused_avx512
+from sut.evidence.matrix_library import UNKNOWN, unused_avx512
 from sut.registry import framework_of
 
 COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")

@@ -6,7 +6,7 @@ from harness.comparison.tables import Group
 from harness.inputs import models
 from harness.inputs.families import text
 from harness.report.contest import Contest, listed
-from sut import keras_generate
+from sut.keras import generate as keras_generate
 from sut.registry import of_keras
 
 

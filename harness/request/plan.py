@@ -17,7 +17,7 @@ from scenarios.table import SCENARIOS
 from scenarios.worker.preflight import available_memory_bytes
 from sut import registry, variables
 from sut.devices import DEVICES, HOST
-from sut.keras_generate import FIRST_TOKEN
+from sut.keras.generate import FIRST_TOKEN
 from sut.registry import SUTS, SutSpec, of_keras
 
 _DURATION_S, _LONGEST_DURATION_S = 10.0, 86_400

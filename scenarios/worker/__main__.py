@@ -21,11 +21,11 @@ from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
 from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
-from sut import generated_files
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
-from sut.out_of_memory import asked_bytes
-from sut.registry import FIT, REFERENCES, SUTS, load_module
+from sut.evidence import generated_files
+from sut.evidence.out_of_memory import asked_bytes
+from sut.registry import FIT, REFERENCES, SUTS, loader
 
 _clock = time.perf_counter_ns
 # Python's and numpy's own; what a framework says is in the registry.
@@ -91,10 +91,10 @@ def measure(job: Job, beat: Heartbeat) -> WorkerOutcome:
     beat.enter("load", LOAD_LIMIT_S)
     versions = _versions()
     start = _clock()
-    module = load_module(job.sut, job.family, job.workload.task)
+    load = loader(job.sut, job.family, job.workload.task)
     import_ns = _clock() - start
     start = _clock()
-    sut = module.load(job.workload)
+    sut = load(job.workload)
     check_in_flight(job, sut)
     sut.synchronise()
     fields: dict[str, Any] = {"import_ns": import_ns, "load_ns": _clock() - start}

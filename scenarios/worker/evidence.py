@@ -10,8 +10,8 @@ from typing import Any
 from scenarios.worker import host_memory
 from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
-from sut import compilations
 from sut.contract import Batch, Evidence, Inference
+from sut.evidence import compilations
 
 
 def batches(job: Job, sut: Inference) -> list[Batch]:

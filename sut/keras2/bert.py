@@ -10,11 +10,12 @@ import numpy as np
 import tf_keras
 from safetensors import SafetensorError
 
-from sut import keras_bert, keras_weights, weights_files
+from sut.checkpoint import bert_keras_nlp, keras_weights, weights_files
 from sut.contract import Workload
-from sut.keras2 import runtime
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import bert_keras_nlp
+from sut.keras import bert as keras_bert
+from sut.keras.predictor import KerasPredictor
+from sut.keras.training import KerasTraining
+from sut.keras2 import runtime, training
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -55,3 +56,9 @@ def _tensor(folder: Path, name: str) -> np.ndarray:
         return weights_files.tensor(folder, name)
     except (KeyError, SafetensorError):
         return weights_files.tensor(folder, name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's classifier, compiled to train every parameter; see `training`."""
+    loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return training.compiled(build(workload), workload, keras_bert.prepare, loss, keras_nlp=keras_nlp.__version__)

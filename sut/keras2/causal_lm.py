@@ -9,11 +9,10 @@ import keras_nlp
 import numpy as np
 import tensorflow as tf
 
-from sut import keras_weights, weights_files
+from sut.checkpoint import causal_lm_keras_nlp, keras_weights, weights_files
 from sut.contract import Workload
+from sut.keras.causal_lm import KerasCausalLM, check_positions
 from sut.keras2 import older_mistral, runtime
-from sut.keras_causal_lm import KerasCausalLM, check_positions
-from sut.weight_maps import causal_lm_keras_nlp
 
 
 class _Greedy(keras_nlp.samplers.GreedySampler):

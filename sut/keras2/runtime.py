@@ -12,10 +12,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from sut import backend_evidence, precision
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
-from sut.keras3 import on_tensorflow as backend  # no file of Keras 3: it knows TensorFlow alone
+from sut.evidence import backend_evidence, precision
+from sut.keras import on_tensorflow as backend
 
 PREDICTS = "predict_step in a tf.function"
 

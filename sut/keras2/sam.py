@@ -8,11 +8,13 @@ from typing import Any
 import keras_cv
 import tf_keras
 
-from sut import keras_sam, keras_weights
+from sut.checkpoint import keras_weights
+from sut.checkpoint import sam as weight_map
 from sut.contract import Workload
-from sut.keras2 import runtime
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import sam as weight_map
+from sut.keras import sam as keras_sam
+from sut.keras.predictor import KerasPredictor
+from sut.keras.training import KerasTraining
+from sut.keras2 import runtime, training
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -68,3 +70,8 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
     layers = [layer for layer in encoder.layers if type(layer).__name__ != "TFOpLambda"]  # which Keras 2 makes of each bare operation
     roots = {"encoder": layers, "neck": layers[-1], "prompts": segmenter.prompt_encoder, "decoder": segmenter.mask_decoder}
     return keras_weights.variables(roots, weight_map.keras_cv(encoder.depth))
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's image encoder, compiled to train towards features; see `training`."""
+    return training.image_encoder(load_segmenter(workload).backbone, workload, keras_cv=keras_cv.__version__)

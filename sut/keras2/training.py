@@ -7,10 +7,10 @@ from typing import Any
 
 import tf_keras
 
-from sut import keras_training
 from sut.contract import Batch, Workload
+from sut.keras import training as keras_training
+from sut.keras.training import KerasTraining
 from sut.keras2 import runtime
-from sut.keras_training import KerasTraining
 
 
 def compiled(model: Any, workload: Workload, named: Callable[[Batch], Batch], loss: Any, **versions: str) -> KerasTraining:

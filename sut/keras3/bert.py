@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from sut import keras_bert, weights_files
+import keras
+import keras_hub
+
+from sut.checkpoint import weights_files
 from sut.contract import Workload
-from sut.keras3 import exact, runtime
-from sut.keras_predictor import KerasPredictor
+from sut.keras import bert as keras_bert
+from sut.keras.predictor import KerasPredictor
+from sut.keras.training import KerasTraining
+from sut.keras3 import exact, runtime, training
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -24,3 +29,20 @@ def complete(model: Any, workload: Workload) -> None:
     )
     if workload.config["model"]["hidden_act"] == "gelu":
         exact.gelu(model)
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's classifier, compiled to train every parameter; see `training`.
+
+    It has its head and the exact activation, and no dropout.
+    """
+    runtime.configure(workload)
+    kind = getattr(keras_hub.models, workload.config["classes"]["keras_hub"])
+    dtype = "bfloat16" if workload.precision == "bfloat16" else "float32"
+    with exact.tensors():
+        backbone = kind.backbone_cls.from_preset(str(workload.checkpoint), dtype=dtype, dropout=0.0)
+    model = kind(backbone, num_classes=workload.config["model"]["num_labels"], dropout=0.0)
+    complete(model, workload)
+    runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return training.compiled(model, workload, keras_bert.prepare, loss, metrics=None)

@@ -1,4 +1,8 @@
-"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles it makes one loop for each shape."""
+"""Language models of KerasHub, generating greedily. The measured call is `generate`; what compiles it makes one loop for each shape.
+
+LoRA trains them. `per-head` is KerasHub's own `enable_lora`. It makes the whole kernel anew at each step, with the product of its two
+factors added. `matrix` is what peft trains, by a layer of this file.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,21 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import keras_hub
+import numpy as np
 from keras import ops
 
-from sut.contract import Unsupported, Workload
-from sut.keras3 import exact, runtime
-from sut.keras_causal_lm import KerasCausalLM, check_positions
+from sut import adapters
+from sut.contract import Batch, Unsupported, Workload
+from sut.keras.causal_lm import KerasCausalLM, check_positions
+from sut.keras.training import KerasTraining
+from sut.keras3 import exact, runtime, training
+from sut.registry import PER_HEAD
 
+_NO_LABEL = -100
+# KerasHub's names of the adapted products, in its Gemma and in its other models.
+_NAMES = {f"{start}{word}_dense": name for start in ("", "_") for word, name in (("query", adapters.QUERY), ("value", adapters.VALUE))}
 _TIED = {"GemmaBackbone": True, "GPT2Backbone": True, "MistralBackbone": False}
 """Those of KerasHub's classes that tie the head to the embedding always, or never."""
 
@@ -57,3 +69,71 @@ def load(workload: Workload) -> KerasCausalLM:
     sampler = "greedy" if workload.execution == "eager" else _Greedy(workload.config["prompt_buckets"])
     model.compile(optimizer=None, loss=None, weighted_metrics=None, sampler=sampler, jit_compile=workload.execution == "xla")
     return KerasCausalLM(model, workload, runtime, {"stop_token_ids": tuple(workload.config.get("end_tokens", ())) or None})
+
+
+class Adapter(keras.layers.Layer):
+    """A frozen product of x with heads of weights, and beside it that of x with two factors, which are trained.
+
+    Args:
+        dense: the product, which gives [batch, length, heads, head_dim].
+        first: what A begins with, [rank, in].
+        scale: of the second product.
+        name: another one in each layer of the model, for Keras on PyTorch tells parameters apart by it.
+    """
+
+    def __init__(self, dense: Any, first: np.ndarray, scale: float, name: str):
+        super().__init__(dtype=dense.dtype_policy, name=name)
+        self.dense, self.scale = dense, scale
+        _, _, *heads_and_size = dense.compute_output_shape((1, 1, first.shape[1]))
+        # float32, as KerasHub's own factors and peft's are in every precision.
+        self.a = self.add_weight(shape=first.T.shape, dtype="float32", initializer="zeros", name="a")
+        self.b = self.add_weight(shape=(len(first), *heads_and_size), dtype="float32", initializer="zeros", name="b")
+        self.a.assign(first.T)
+        self.built = True
+
+    def call(self, x: Any) -> Any:
+        """x [batch, length, in] → [batch, length, heads, head_dim]."""
+        added = self.scale * ops.einsum("btr,rnh->btnh", ops.matmul(x, self.a), self.b)
+        return self.dense(x) + ops.cast(added, self.compute_dtype)  # as peft does; else attention would be computed in float32
+
+
+def adapt(model: Any, config: Mapping[str, Any], lora: Mapping[str, Any]) -> None:
+    """Freeze the model and let LoRA adapt query and value of each layer, with factors that begin as `adapters.first` says."""
+    per_head = lora["factors"] == PER_HEAD
+    if per_head:
+        model.backbone.enable_lora(lora["rank"])
+    else:
+        model.backbone.trainable = False
+    for number, block in enumerate(model.backbone.transformer_layers):
+        for attention, attribute in [(layer, name) for layer in block._flatten_layers() for name in _NAMES if hasattr(layer, name)]:
+            dense = getattr(attention, attribute)
+            first = adapters.first(config, lora, number, _NAMES[attribute])
+            if per_head:
+                dense.lora_alpha = lora["alpha"]
+                dense.lora_kernel_a.assign(first if _heads_first(dense) else first.transpose(1, 0, 2))
+            else:
+                attention._tracker.unlock()
+                setattr(attention, attribute, Adapter(dense, first, lora["alpha"] / lora["rank"], f"{dense.name}_adapter_{number}"))
+                attention._tracker.lock()
+
+
+def _heads_first(dense: Any) -> bool:
+    """Return whether the kernel of `dense` is [heads, in, head_dim]. False: it is [in, heads, head_dim]."""
+    inputs, rest = dense.equation.split(",")
+    return bool(rest[0] != inputs[-1])
+
+
+def named(inputs: Batch) -> Batch:
+    """The inputs under KerasHub's names."""
+    return {"token_ids": inputs["input_ids"], "padding_mask": inputs["attention_mask"]}
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's model, adapted and compiled for training; see `training`."""
+    config = workload.config["model"]
+    check(getattr(keras_hub.models, workload.config["classes"]["keras_hub"]).backbone_cls, config)
+    model = runtime.load_model(workload)
+    exact.epsilon(model, config["rms_norm_eps"])
+    adapt(model, config, workload.config["lora"])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=_NO_LABEL)
+    return training.compiled(model, workload, named, loss, weighted_metrics=None, sampler="greedy")

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras_hub.src.utils.transformers.safetensor_utils import SafetensorLoader
 
-from sut import weights_files
+from sut.checkpoint import weights_files
 
 
 class _Whole(np.ndarray):

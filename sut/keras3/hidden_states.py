@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sut.contract import Batch, Workload
+from sut.keras.predictor import KerasPredictor
 from sut.keras3 import exact, runtime, xlnet
-from sut.keras_predictor import KerasPredictor
 
 
 def prepare(inputs: Batch) -> Batch:

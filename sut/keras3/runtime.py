@@ -1,6 +1,6 @@
 """Shared code of the Keras 3 files: it sets and proves device and precision, and takes the evidence.
 
-The files on_<backend>.py hold what differs by backend.
+The files `sut/keras/on_<backend>.py` hold what differs by backend.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import keras
 import keras_hub
 import numpy as np
 
-from sut import backend_evidence, precision
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
+from sut.evidence import backend_evidence, precision
 from sut.keras3 import exact
 
-backend = importlib.import_module(f"sut.keras3.on_{keras.backend.backend()}")
+backend = importlib.import_module(f"sut.keras.on_{keras.backend.backend()}")
 """EXECUTIONS it has, and the functions `configure`, `synchronise`, `product`, `matrix_flops`, `watch`, `peak_device_bytes` and `about`."""
 
 PREDICTS = "predict_on_batch"

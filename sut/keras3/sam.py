@@ -8,11 +8,13 @@ from typing import Any
 import keras
 import keras_hub
 
-from sut import keras_sam, keras_weights
+from sut.checkpoint import keras_weights
+from sut.checkpoint import sam as weight_map
 from sut.contract import Workload
-from sut.keras3 import runtime
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import sam as weight_map
+from sut.keras import sam as keras_sam
+from sut.keras.predictor import KerasPredictor
+from sut.keras.training import KerasTraining
+from sut.keras3 import runtime, training
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -69,3 +71,9 @@ def variables(segmenter: Any) -> Iterator[tuple[str, Any, bool]]:
     encoder = backbone.image_encoder
     roots = {"encoder": encoder.layers, "neck": encoder.neck, "prompts": backbone.prompt_encoder, "decoder": backbone.mask_decoder}
     return keras_weights.variables(roots, weight_map.keras_hub(encoder.num_layers))
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's image encoder, compiled to train towards features; see `training`."""
+    encoder = next(layer.image_encoder for layer in load(workload).model.layers if hasattr(layer, "image_encoder"))
+    return training.image_encoder(encoder, workload)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import keras
 
 from sut.contract import Workload
-from sut.keras3 import keras_cv_alone, runtime
-from sut.keras_predictor import KerasPredictor
+from sut.keras.predictor import KerasPredictor
+from sut.keras.training import KerasTraining
+from sut.keras3 import keras_cv_alone, runtime, training
 
 keras_cv_alone.place()
 
-from sut import keras_stable_diffusion  # noqa: E402
+from sut.keras import stable_diffusion as keras_stable_diffusion  # noqa: E402
 
 
 def load(workload: Workload) -> KerasPredictor:
@@ -40,3 +42,8 @@ def _building(workload: Workload) -> Iterator[None]:
     runtime.backend.product(dtype)  # compiled here, so that evidence compiles nothing
     with runtime.nothing_drawn():
         yield
+
+
+def load_training(workload: Workload) -> KerasTraining:
+    """The checkpoint's image encoder, compiled to train towards latents; see `training`."""
+    return training.image_encoder(image_encoder(workload), workload, keras_cv=version("keras-cv"))

@@ -11,10 +11,10 @@ from typing import Any
 
 import keras
 
-from sut import keras_training
 from sut.contract import Batch, Workload
+from sut.keras import training as keras_training
+from sut.keras.training import KerasTraining
 from sut.keras3 import runtime
-from sut.keras_training import KerasTraining
 
 
 def compiled(

@@ -9,7 +9,7 @@ import keras
 import keras_hub
 import numpy as np
 
-from sut import keras_weights, weights_files
+from sut.checkpoint import keras_weights, weights_files
 from sut.contract import Batch, Unsupported, Workload
 from sut.keras3 import runtime
 

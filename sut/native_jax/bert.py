@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import dense, norm
 from sut.native_jax.runtime import Weights
+from sut.native_jax.training import JaxTraining, cross_entropy
 
 Config = Mapping[str, Any]
 
@@ -83,3 +84,13 @@ class JaxClassifier:
 def load(workload: Workload) -> JaxClassifier:
     """The checkpoint's classifier."""
     return JaxClassifier(runtime.load_weights(workload), workload)
+
+
+def load_training(workload: Workload) -> JaxTraining:
+    """The checkpoint's classifier, to train every parameter; see `training`."""
+    config = workload.config["model"]
+    return JaxTraining(
+        lambda trained, _, batch: cross_entropy(logits(config, trained, batch["input_ids"], batch["attention_mask"]), batch["label"]),
+        runtime.load_weights(workload),
+        workload,
+    )

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import backend_evidence, jax_programs, precision, weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
+from sut.evidence import backend_evidence, jax_programs, precision
 
 Weights = Mapping[str, jax.Array]
 """Arrays by the names of the checkpoint's tensors."""

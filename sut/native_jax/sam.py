@@ -14,11 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import jax_programs, weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.layers import attend, convolution, dense, norm
 from sut.native_jax.runtime import Weights
+from sut.native_jax.training import JaxTraining, squared_error
 
 Config = Mapping[str, Any]
 
@@ -232,3 +234,14 @@ def load(workload: Workload) -> JaxSam:
     weights = load_weights(workload)
     frequencies = np.asarray(weights_files.tensor(workload.checkpoint, FREQUENCIES), np.float32)
     return JaxSam(weights, jax.device_put(frequencies), workload)
+
+
+def load_training(workload: Workload) -> JaxTraining:
+    """The checkpoint's image encoder, to train towards features; see `training`."""
+    config = workload.config["model"]
+
+    def loss(trained: Weights, _: Weights, batch: Mapping[str, jax.Array]) -> jax.Array:
+        """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]."""
+        return squared_error(encode(config, trained, batch["image"]), batch["label"])
+
+    return JaxTraining(loss, load_weights(workload, begins=("image_encoder.",)), workload)

@@ -15,12 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import autoencoder, runtime, unet
 from sut.native_jax.diffusion_blocks import load_weights
 from sut.native_jax.layers import attend, dense, norm
 from sut.native_jax.runtime import Weights
+from sut.native_jax.training import JaxTraining, squared_error
 from sut.native_jax.unet import Config
 
 _EPSILON_OF_TEXT = 1e-5
@@ -134,3 +135,13 @@ class JaxStableDiffusion:
 def load(workload: Workload) -> JaxStableDiffusion:
     """The checkpoint's networks, without the encoder of images."""
     return JaxStableDiffusion(load_weights(workload, ("text_encoder/", "unet/", *autoencoder.DECODER)), workload)
+
+
+def load_training(workload: Workload) -> JaxTraining:
+    """The checkpoint's image encoder, with the convolution behind it, to train towards latents; see `training`."""
+    config = workload.config["model"]
+    return JaxTraining(
+        lambda trained, _, batch: squared_error(autoencoder.encode(config, trained, batch["image"]), batch["label"]),
+        load_weights(workload, autoencoder.ENCODER),
+        workload,
+    )

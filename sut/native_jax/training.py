@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sut import jax_programs
 from sut.contract import Batch, Evidence, Workload
+from sut.evidence import jax_programs
 from sut.native_jax import runtime
 from sut.native_jax.runtime import Weights
 

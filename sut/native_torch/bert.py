@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import execution
+
+if TYPE_CHECKING:
+    from sut.native_torch.trainer import TrainerTraining
+
+# The model would choose its loss at its first call, and a compiled one be compiled again for it.
+_TRAINED: dict[str, Any] = {
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "classifier_dropout": 0.0,
+    "problem_type": "single_label_classification",
+}
 
 
 class TorchClassifier:
@@ -45,3 +56,11 @@ class TorchClassifier:
 def load(workload: Workload) -> TorchClassifier:
     """The checkpoint's model, in the workload's precision and execution."""
     return TorchClassifier(execution.load_model(workload, traceable=True), workload)
+
+
+def load_training(workload: Workload) -> TrainerTraining:
+    """The checkpoint's model, in the workload's precision and execution, to train every parameter; see `trainer`."""
+    from sut.native_torch.trainer import TrainerTraining, renamed  # its import takes seconds, and only a training needs it
+
+    prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label")
+    return TrainerTraining(execution.load_model(workload, **_TRAINED), workload, prepare)

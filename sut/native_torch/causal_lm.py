@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from sut import padding
+from sut import adapters, padding
 from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
+
+if TYPE_CHECKING:
+    from sut.native_torch.trainer import TrainerTraining
+
+_TRAINED: dict[str, Any] = {"attention_dropout": 0.0, "use_cache": False}
 
 
 class TorchCausalLM:
@@ -100,3 +105,27 @@ class TorchCausalLM:
 def load(workload: Workload) -> TorchCausalLM:
     """The checkpoint's model, in the workload's precision and execution."""
     return TorchCausalLM(execution.load_model(workload), workload)
+
+
+def adapt(model: Any, workload: Workload) -> Any:
+    """The model frozen, with peft's layers in the place of query and value. Their factors begin as `adapters.first` says."""
+    import peft  # its import takes seconds, and only a training needs it
+
+    lora, layers = workload.config["lora"], adapters.LAYERS
+    config = peft.LoraConfig(r=lora["rank"], lora_alpha=lora["alpha"], lora_dropout=0.0, target_modules=list(layers), bias="none")
+    adapted = peft.get_peft_model(model, config).get_base_model()
+    with torch.no_grad():
+        for number, layer in enumerate(adapted.model.layers):
+            for name in layers:
+                factor = getattr(layer.self_attn, name).lora_A["default"].weight
+                factor.copy_(torch.from_numpy(adapters.first(workload.config["model"], lora, number, name)))
+    return adapted
+
+
+def load_training(workload: Workload) -> TrainerTraining:
+    """The checkpoint's model, adapted, in the workload's precision and execution; see `trainer`."""
+    from sut.native_torch.trainer import TrainerTraining, renamed  # its import takes seconds, and only a training needs it
+
+    # Our labels stand where the tokens are that they follow: `labels` alone would be moved by one position, `shift_labels` are not.
+    prepare = renamed(input_ids="input_ids", attention_mask="attention_mask", labels="label", shift_labels="label")
+    return TrainerTraining(execution.load_model(workload, adapt, **_TRAINED), workload, prepare)

@@ -14,7 +14,7 @@ import transformers
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, causal_mask_function
 
 from sut.contract import Unsupported
-from sut.torch_profile import parts
+from sut.evidence.torch_profile import parts
 
 MODE, BACKEND = "reduce-overhead", "inductor"
 _OTHERWISE = "or take --sut native-torch-eager"

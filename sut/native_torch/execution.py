@@ -10,9 +10,9 @@ import numpy as np
 import torch
 import transformers
 
-from sut import device_memory, precision, torch_products, torch_profile
 from sut.contract import Evidence, Unsupported, Workload
 from sut.devices import DEVICES
+from sut.evidence import device_memory, precision, torch_products, torch_profile
 from sut.native_torch import compiled, scripted
 from sut.registry import FIT
 

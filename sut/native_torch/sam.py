@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -14,9 +15,10 @@ import numpy as np
 import torch
 from safetensors.torch import load_file
 
-from sut import weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
 from sut.native_torch import compiled, execution
+from sut.native_torch.training import TorchTraining
 
 
 class Segmenter(torch.nn.Module):
@@ -137,3 +139,22 @@ def modeling() -> ModuleType:
     assert spec is not None
     sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(spec))
     return importlib.import_module("segment_anything.modeling")
+
+
+class Encoder(torch.nn.Module):
+    """Meta's image encoder behind its preprocessing."""
+
+    def __init__(self, segmenter: Any):
+        super().__init__()
+        self.encoder = segmenter.image_encoder
+        self.preprocess = [segmenter.preprocess]  # in a list, or the rest of the segmenter would be a part of this module
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """images [batch, 3, side, side] → features [batch, channels, grid, grid]."""
+        features: torch.Tensor = self.encoder(self.preprocess[0](images).to(self.encoder.pos_embed.dtype))
+        return features
+
+
+def load_training(workload: Workload) -> TorchTraining:
+    """The checkpoint's image encoder, in the workload's precision and execution, to train towards features; see `training`."""
+    return TorchTraining(Encoder(load(replace(workload, execution="eager")).model.sam), workload)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 from sut.contract import Batch, Evidence, Workload
 from sut.reference import library
+from sut.reference.training import ReferenceTraining
 
 # An empty package in the place of Meta's own, which imports torchvision for tools that are not used here.
 _spec = importlib.util.find_spec("segment_anything")
@@ -107,3 +108,17 @@ def _sam(config: Any) -> Sam:
 def load(workload: Workload) -> Reference:
     """The checkpoint's segmenter."""
     return Reference(workload)
+
+
+def _loss(model: Any, batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """`image` [batch, side, side, 3], `label` [batch, grid, grid, channels]. Meta's encoder has channels first."""
+    features = model.image_encoder(model.preprocess(255 * batch["image"].permute(0, 3, 1, 2)))
+    return torch.nn.functional.mse_loss(features, batch["label"].permute(0, 3, 1, 2))
+
+
+def load_training(workload: Workload) -> ReferenceTraining:
+    """The checkpoint's model, whose image encoder alone is trained, towards features."""
+    model = Reference(workload).model
+    model.requires_grad_(False)
+    model.image_encoder.requires_grad_(True)
+    return ReferenceTraining(model, _loss, workload)

@@ -8,7 +8,7 @@ import tensorflow as tf
 from transformers import TFBertForSequenceClassification  # noqa: F401, imported once, and not in each case's fork
 
 from sut.contract import Workload
-from sut.keras2.hugging_face.bert import load
+from sut.hf_tensorflow.bert import load
 from tests.broken import running
 
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from scenarios.worker import evidence
-from sut import generated_files
 from sut.contract import Workload
+from sut.evidence import generated_files
 
 Arrays = dict[str, np.ndarray]
 Case = Callable[[Workload], Any]

@@ -17,8 +17,9 @@ from harness.request import plan
 from harness.tree import submission
 from scenarios.worker import __main__ as worker
 from scenarios.worker import preflight
-from sut import device_memory, registry, variables
+from sut import registry, variables
 from sut.devices import DEVICES, HOST, Device, accelerators
+from sut.evidence import device_memory
 from sut.registry import REFERENCE, SUTS
 from tests.support import nvml
 from tests.support.cells import request

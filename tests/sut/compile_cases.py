@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from scenarios.worker.evidence import watch
-from sut import torch_profile
 from sut.contract import Unsupported, Workload
+from sut.evidence import torch_profile
 from sut.native_torch import bert, causal_lm, compiled
 from tests.sut.probe import answer
 

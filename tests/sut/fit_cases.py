@@ -17,12 +17,12 @@ from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
 from scenarios.worker.job import Job, read_job, write_json
 from sut.contract import Workload
-from sut.registry import load_module
+from sut.registry import loader
 
 
 def honest(job: Job) -> Any:
     """The SUT as it is."""
-    return load_module(job.sut, job.family, job.workload.task).load(job.workload)
+    return loader(job.sut, job.family, job.workload.task)(job.workload)
 
 
 def twice_the_rate(job: Job) -> Any:
@@ -126,7 +126,7 @@ def main(specification: Path) -> None:
 
 def forget() -> None:
     """In a run each model has a process of its own. Here TensorFlow's evidence would count the graphs of those before, too."""
-    if backend := sys.modules.get("sut.keras3.on_tensorflow"):
+    if backend := sys.modules.get("sut.keras.on_tensorflow"):
         backend._functions_run.clear()
         gc.collect()
 

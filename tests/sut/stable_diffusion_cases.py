@@ -43,7 +43,7 @@ def from_folder(sut: Any, spec: dict[str, Any]) -> Any:
     """The SUT with the weights of the user's folder. Keras' has them in the same variables, so that nothing is compiled anew."""
     if "keras" not in sys.modules:
         return answers.load({**spec, "workload": {**spec["workload"], "checkpoint": spec["own"]}})
-    library = importlib.import_module("sut.keras_stable_diffusion")
+    library = importlib.import_module("sut.keras.stable_diffusion")
     for variable in sut.model.weights:
         variable.assign(np.zeros(variable.shape, np.float32))
     folder = Path(spec["own"])
@@ -64,7 +64,7 @@ def seen(sut: Any) -> dict[str, Any]:
     if hasattr(sut, "weights"):
         return {"names": list(sut.weights)}
     if "keras" in sys.modules:
-        library = importlib.import_module("sut.keras_stable_diffusion")
+        library = importlib.import_module("sut.keras.stable_diffusion")
         names = library.weights_files.names(sut.workload.checkpoint)
         named = list(library.variables(sut.model, names))
         assert {id(v) for _, v, _ in named} == {id(v) for v in sut.model.weights}

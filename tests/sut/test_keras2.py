@@ -7,8 +7,8 @@ import json
 import pytest
 
 from harness.inputs import models
+from sut.checkpoint import bert_keras_nlp, causal_lm_keras_nlp
 from sut.registry import SUTS
-from sut.weight_maps import bert_keras_nlp, causal_lm_keras_nlp
 from tests.sut.conftest import KERAS2
 
 GPT2 = 'AttributeError: Exception encountered when calling layer "transformer_layer_0" (type TransformerDecoder)'

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from sut import matrix_library
+from sut.evidence import matrix_library
 
 ONEDNN = (
     "onednn_verbose,v1,info,cpu,isa:Intel AVX-512 with Intel DL Boost and bfloat16 support\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sut import matrix_rate
+from sut.evidence import matrix_rate
 
 
 def products(largest):

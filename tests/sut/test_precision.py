@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sut import precision
+from sut.evidence import precision
 
 
 def rounded(values: np.ndarray, bits: int) -> np.ndarray:

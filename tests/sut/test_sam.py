@@ -14,8 +14,8 @@ import pytest
 from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
 from harness.inputs import limits, models
+from sut.checkpoint import sam as weight_map
 from sut.registry import REFERENCE, SUTS
-from sut.weight_maps import sam as weight_map
 from tests.conftest import CACHE
 from tests.sut import sam_cases
 

@@ -16,8 +16,8 @@ from benchmarks.disagreement import MeasuredSize
 from compliance.scoring.accuracy import Accuracy
 from harness import cli
 from harness.inputs import checkpoint, dataset, limits, models, user_weights
+from sut.checkpoint import stable_diffusion as weight_map
 from sut.registry import REFERENCE, SUTS
-from sut.weight_maps import stable_diffusion as weight_map
 from tests.conftest import CACHE
 from tests.support.frameworks import run_module
 from tests.support.weights_folders import as_published, write_clip

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from harness import cli
 from harness.inputs import checkpoint, models, user_weights
-from sut import weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Workload
 from sut.registry import SUTS
 from tests.conftest import CACHE

@@ -300,8 +300,8 @@ def test_what_no_fit_is_written_for_is_unsupported_with_its_reason(tmp_path):
         return found.reason
 
     for model in ("bert", "sam"):
-        file = f"sut/keras2/hugging_face/{model}_fit.py"
-        assert reason("hf-tensorflow", model) == f"no fit is written for the model family {model}: there is no {file}"
+        lacks = f"sut/hf_tensorflow/{model}.py has no load_training"
+        assert reason("hf-tensorflow", model) == f"no fit is written for the model family {model}: {lacks}"
     asked = request(tmp_path, scenario="Fit", duration=None)
     assert plan.unsupported(replace(asked, model=replace(asked.model, fit={}))).startswith("bert.toml has no [fit]")
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from scenarios.worker import evidence
-from sut import compilations
 from sut.contract import Evidence
+from sut.evidence import compilations
 
 BATCH = {"input_ids": np.zeros((1, 2), np.int32)}
 

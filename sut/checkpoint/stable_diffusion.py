@@ -1,6 +1,6 @@
 """Stable Diffusion: the names of diffusers' and Transformers' tensors beside the attributes of KerasCV's networks.
 
-A name that ends in `*` is a layer of Keras, as in `sut.weight_maps.sam`. Each path begins with a network, `text_encoder`, `unet`,
+A name that ends in `*` is a layer of Keras, as in `sut.checkpoint.sam`. Each path begins with a network, `text_encoder`, `unet`,
 `decoder` or `encoder`, and a class of layers there; the number after it counts those of the class in the order in which the network runs
 them. The VAE's encoder has a table of its own: it makes no image.
 """

@@ -23,10 +23,10 @@ from keras_cv.src.models.stable_diffusion.attention_block import AttentionBlock
 from keras_cv.src.models.stable_diffusion.padded_conv2d import PaddedConv2D
 from keras_cv.src.models.stable_diffusion.resnet_block import ResnetBlock
 
-from sut import keras_weights, weights_files
+from sut.checkpoint import keras_weights, weights_files
+from sut.checkpoint import stable_diffusion as weight_map
 from sut.contract import Batch, Workload
-from sut.keras_predictor import KerasPredictor
-from sut.weight_maps import stable_diffusion as weight_map
+from sut.keras.predictor import KerasPredictor
 
 _PUBLISHED = {"unet_channels": [320, 640, 1280, 1280], "unet_heads": 8, "vae_channels": [128, 256, 512, 512]}
 _PUBLISHED_TEXT = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}

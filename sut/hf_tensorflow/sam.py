@@ -8,9 +8,9 @@ import numpy as np
 import tensorflow as tf
 import transformers
 
+from sut.checkpoint import sam as weight_map
 from sut.contract import Batch, Workload
-from sut.keras2.hugging_face.library import Predictor, load_model, to_float32
-from sut.weight_maps import sam as weight_map
+from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 _MEAN, _DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of Meta's pixels, from 0 to 1
 

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax._src.lib import _profiler  # the public one writes its trace to files
 
-from sut import compilations, matrix_library, matrix_rate, precision
 from sut.contract import Unsupported
+from sut.evidence import compilations, matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla",)
 _COMPILED = "/jax/core/compile/backend_compile_duration"

@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from sut import matrix_library
-from sut.matrix_library import UNKNOWN
+from sut.evidence import matrix_library
+from sut.evidence.matrix_library import UNKNOWN
 
 _SIDE = 256  # torch hands smaller bfloat16 products to code of its own
 # Of the paths among which `mkl_blas_xsgemm` chooses (torch 2.13), by the number that `mkl_serv_cpu_detect` returns.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sut.contract import Workload
-from sut.keras2.hugging_face.library import Predictor, load_model, to_float32
+from sut.hf_tensorflow.library import Predictor, load_model, to_float32
 
 
 def load(workload: Workload) -> Predictor:

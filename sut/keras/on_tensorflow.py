@@ -15,8 +15,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context as tf_context  # the list of all traced functions has no public name
 from tensorflow.python.profiler.internal._pywrap_profiler import ProfilerSession  # the public one writes its trace to files
 
-from sut import matrix_library, matrix_rate, precision
 from sut.contract import Unsupported
+from sut.evidence import matrix_library, matrix_rate, precision
 
 EXECUTIONS = ("xla", "graph")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from sut import matrix_rate, precision
+from sut.evidence import matrix_rate, precision
 
 _REGION, _PASS, _PROBE = "Torch-Compiled Region", "forward pass of the model", "precision probe"
 # CompiledFxGraph.__call__ (torch 2.13) marks it around all that Inductor made, the replay of a CUDA graph too; a region alone may be eager.
@@ -48,7 +48,8 @@ class Observed:
         compiled_passes: passes that called what Inductor compiled and left no matrix product outside of such a call.
         scripted_passes: passes that entered TorchScript and left no matrix product outside of it.
         operators_left_of_script: operators within a forward pass that ran outside of TorchScript.
-        product_errors: the error (`sut.precision`) of a product made in the context of some passes; autocast and global switches count.
+        product_errors: the error (`sut.evidence.precision`) of a product made in the context of some passes; autocast and global
+            switches count.
         product_bits: bits of the inputs of matrix products → how many there were; a replayed CUDA graph shows none. If the call itself
             changed what torch may leave of float32 products, they count as the bits that may be left.
         product_operators: operators of matrix products → how many there were.

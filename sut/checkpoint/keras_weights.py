@@ -1,4 +1,4 @@
-"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table of names (`sut.weight_maps`)."""
+"""Tensors of a checkpoint in another library's names → the variables of a Keras model, by a table of names (`sut.checkpoint`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sut import weights_files
+from sut.checkpoint import weights_files
 
 
 def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tuple[str, Any, bool]]:
@@ -17,7 +17,7 @@ def variables(roots: Mapping[str, Any], table: Mapping[str, str]) -> Iterator[tu
 
     Args:
         roots: what the first name of a path stands for.
-        table: one of `sut.weight_maps`.
+        table: one of `sut.checkpoint`.
     """
     for name, path in table.items():
         found = at(SimpleNamespace(**roots), path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from sut import device_memory, precision
 from sut.contract import Evidence, Workload
+from sut.evidence import device_memory, precision
 
 _BITS = {"float32": 32, "bfloat16": 16}
 
@@ -27,7 +27,7 @@ def evidence(
     of the call's own products differ, or if one of these products is narrower.
 
     Args:
-        backend: `sut.jax_programs` or a module `sut.keras3.on_<backend>`.
+        backend: `sut.evidence.jax_programs` or a module `sut.keras.on_<backend>`.
         name: the part of the model that the call is to reach, for the reader.
         watch: makes the call, and returns what the backend saw of it; `graphs` is its number of compiled graphs.
         held: the dtypes of the weights, and how many elements there are of each.

@@ -10,8 +10,8 @@ import keras
 import numpy as np
 import torch
 
-from sut import torch_products, torch_profile
 from sut.contract import Unsupported
+from sut.evidence import torch_products, torch_profile
 
 EXECUTIONS = ("eager",)
 _scope = ExitStack()

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from sut import padding
 from sut.contract import Batch, Evidence, Unsupported, Workload
+from sut.hf_tensorflow import library
 from sut.keras2 import older_mistral, runtime
-from sut.keras2.hugging_face import library
 
 
 class TensorFlowCausalLM:

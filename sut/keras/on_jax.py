@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sut import jax_programs
-from sut.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
+from sut.evidence import jax_programs
+from sut.evidence.jax_programs import about, configure, matrix_flops, peak_device_bytes, product
 
 __all__ = ["EXECUTIONS", "about", "configure", "matrix_flops", "peak_device_bytes", "product", "synchronise", "watch"]
 

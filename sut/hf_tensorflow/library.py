@@ -10,7 +10,7 @@ import tensorflow as tf
 import transformers
 from transformers.modeling_tf_pytorch_utils import load_pytorch_state_dict_in_tf2_model
 
-from sut import weights_files
+from sut.checkpoint import weights_files
 from sut.contract import Batch, Evidence, Workload
 from sut.keras2 import runtime
 
