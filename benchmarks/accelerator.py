@@ -28,7 +28,8 @@ import pynvml
 from benchmarks import accelerator_page
 from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
-from harness.cell import Result
+from formats.result import Result
+from formats.writing import write_json
 from harness.commands import doctor
 from harness.comparison.compare import published_for
 from harness.errors import HarnessError
@@ -40,7 +41,6 @@ from harness.inputs.models import Size
 from harness.sweep import cells, recipe
 from harness.sweep.cells import Series
 from harness.terminal import duration
-from scenarios.worker.job import write_json
 from sut.devices import DEVICES
 from sut.registry import REFERENCE, spec_of
 

@@ -16,10 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import Job, read_job
 from scenarios.worker import fit
-from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch
 from sut.registry import SUTS, loader
@@ -105,7 +104,7 @@ def trainer_loop(sut: Any, clock: Clock) -> Loop:
 
 def main(path: Path, rounds: int) -> None:
     """Take turns: one round that builds and compiles, and those that count."""
-    job, clock = jobs.read_job(path), Clock()
+    job, clock = read_job(path), Clock()
     sut = loader(job.sut, job.family, job.workload.task)(job.workload)
     qsl = Qsl(job.inputs, sut.prepare)
     qsl.load(range(qsl.count))

@@ -21,6 +21,8 @@ import numpy as np
 
 from benchmarks import fit_loops
 from compliance import rules
+from formats.job import PERFORMANCE, Job, Limits
+from formats.writing import write_json
 from harness.comparison import statistics
 from harness.execution import environments
 from harness.inputs import checkpoint, dataset
@@ -28,8 +30,6 @@ from harness.measurement import reference
 from harness.request import plan
 from harness.request.asked import Asked
 from harness.request.request import Request
-from scenarios.worker import job as jobs
-from scenarios.worker.job import PERFORMANCE, Job, Limits
 from sut.contract import Workload
 from sut.registry import FIT
 
@@ -61,7 +61,7 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     cell = {"size": flags.size, "batch_size": flags.batch_size, "seq_len": flags.seq_len, "cache": flags.cache}
     request = plan.resolve(Asked(sut=sut, model="bert", scenario="Fit", **cell))
     environment = environments.ensure(flags.cache, request.spec.environment, request.device, rules.CURRENT, environments.say_on_stderr)
-    jobs.write_json(folder / "job.json", _job(request, flags, folder))
+    write_json(folder / "job.json", _job(request, flags, folder))
     done = subprocess.run(
         [environment.python, "-m", "benchmarks.fit_loops", folder / "job.json", str(flags.rounds)],
         cwd=environments.ROOT,

@@ -29,10 +29,10 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import Job, Limits, read_job
+from formats.writing import write_json
 from scenarios.table import SCENARIOS
-from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.warm_up import warm_up
 from scenarios.worker.watch import Watch
@@ -106,9 +106,9 @@ class Timed:
 
 
 def child(kind: str, job_path: Path) -> None:
-    job = jobs.read_job(job_path)
+    job = read_job(job_path)
     result = {"harness": _harness, "alone": _alone, "turns": _turns}[kind](job)
-    jobs.write_json(job.log_dir / "child.json", result)
+    write_json(job.log_dir / "child.json", result)
 
 
 def _harness(job: Job) -> dict[str, float]:
@@ -268,7 +268,7 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
     if cell_result["status"] != "ok":
         return f"| {name} | | | not measured: {cell_result['status']}: {cell_result['reason']} | | ≥ {goal} |"
     job_file = Path(cell_result["directory"]) / "raw" / "performance" / "job.json"
-    job, spec = jobs.read_job(job_file), SUTS[cell[1]]
+    job, spec = read_job(job_file), SUTS[cell[1]]
     environment = environments.ensure(ROOT / ".cache", spec.environment, "cpu", CURRENT, environments.say_on_stderr)
     limits = dataclasses.replace(job.limits, min_duration_ms=int(flags.seconds * 1e3), min_query_count=1)
     bare, ours, ratios, inside = [], [], [], []
@@ -285,7 +285,7 @@ def _ratio_row(scratch: Path, cell: Sequence[str], name: str, goal: float, flags
 
 def _child(kind: str, job: Job, python: Path, process_env: Mapping[str, str]) -> dict[str, float]:
     job.log_dir.mkdir(parents=True)
-    jobs.write_json(job.log_dir / "job.json", job)
+    write_json(job.log_dir / "job.json", job)
     env = {**os.environ, **process_env, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-P", __file__, "--child", kind, str(job.log_dir / "job.json")]
     subprocess.run(command, env=env, cwd=job.log_dir, check=True)

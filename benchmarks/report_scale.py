@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.cell import Cell
+from formats.cell import Cell
 from sut.registry import SUTS
 
 _GOAL_S, _GOAL_MB = 10.0, 5.0

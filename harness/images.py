@@ -13,7 +13,7 @@ from PIL import Image
 from compliance import logs
 from compliance.scoring.arrays import psnr
 from compliance.scoring.payload import split
-from scenarios.worker.job import write_json
+from formats.writing import write_json
 
 FOLDER = "images"
 _LIST, _SAMPLES, _SIDE, _QUALITY = "images.json", 3, 288, 85

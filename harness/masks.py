@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw
 
 from compliance import logs
 from compliance.scoring.payload import split
+from formats.writing import write_json
 from harness.inputs.pictures import MEAN
-from scenarios.worker.job import write_json
 
 FOLDER = "masks"
 _LIST, _SAMPLES, _SIDE = "masks.json", 3, 288

@@ -17,16 +17,19 @@ from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.scoring.tokens import TOKEN_BYTES
 from compliance.training.run_directory import passes
+from formats.cell import Cell, SweepMark
+from formats.job import TESTS, read_job
+from formats.outcome import WorkerOutcome
+from formats.result import Metric, Result, Status
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status, SweepMark, short
 from harness.comparison.runs import find
 from harness.comparison.tables import table
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
+from harness.figure import short
 from harness.inputs import families
 from harness.tree import submission, training
 from scenarios.table import SCENARIOS
-from scenarios.worker import job as jobs
 from sut.registry import packages, recorded_names
 
 __all__ = ["derive", "find", "table"]
@@ -86,10 +89,10 @@ def _versions(installed: Mapping[str, str]) -> dict[str, str]:
 
 def _tests(directory: Path, record: dict[str, Any]) -> tuple[str, ...]:
     """Those a run of this mode has; of a submission the compliance tests too, which do not count in other modes."""
-    job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
+    job, _ = files.attempt(read_job, directory / "raw" / "performance" / "job.json")
     if record["mode"] != "submission" or job is None:
-        return jobs.TESTS
-    return (*jobs.TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
+        return TESTS
+    return (*TESTS, *loadgen_run.applicable(job, rules.load(record["round"])))
 
 
 def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Score, audit: Audit, warnings: list[str]) -> Result:
@@ -117,7 +120,7 @@ def _judged(values: dict[str, Any], record: dict[str, Any], score: submission.Sc
 
 def _measured_again(directory: Path) -> Iterator[str]:
     """A warning where the performance test is a later one. Only then its job has a calibration that it did not take itself."""
-    job, _ = files.attempt(jobs.read_job, directory / "raw" / "performance" / "job.json")
+    job, _ = files.attempt(read_job, directory / "raw" / "performance" / "job.json")
     if job and job.calibration is not None:
         attempts = [path.name for path in (directory / "raw").glob("performance.attempt-*")]
         earlier = max(attempts, key=lambda name: int(name.rpartition("-")[2]), default="performance.attempt-1")
@@ -153,7 +156,7 @@ def _verdict(mode: str, figures: dict[str, Any], checks: list[Check]) -> tuple[s
     return ("audit", f"{failures[0].name}: {failures[0].detail}") if failures else (None, "")
 
 
-def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome | None) -> dict[str, Any]:
+def _figures(directory: Path, record: dict[str, Any], performance: WorkerOutcome | None) -> dict[str, Any]:
     """Return the figures of the performance test, even if a later test failed. Empty if the performance test itself did not end well."""
     if performance is None or performance.status != "ok":
         return {}
@@ -170,7 +173,7 @@ def _figures(directory: Path, record: dict[str, Any], performance: jobs.WorkerOu
     }
 
 
-def _of_loadgen(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
+def _of_loadgen(directory: Path, record: dict[str, Any], performance: WorkerOutcome) -> dict[str, Any]:
     """What LoadGen's log tells."""
     detail = logs.read_detail(directory / "raw" / "performance" / "mlperf_log_detail.txt")
     return {
@@ -181,7 +184,7 @@ def _of_loadgen(directory: Path, record: dict[str, Any], performance: jobs.Worke
     }
 
 
-def _of_training(directory: Path, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
+def _of_training(directory: Path, record: dict[str, Any], performance: WorkerOutcome) -> dict[str, Any]:
     """What the kept times of the steps tell."""
     steps, figure = training.read_steps(directory), SCENARIOS[record["cell"]["scenario"]].figure
     metrics, samples = training.figures(steps), steps.count * steps.batch_size
@@ -195,7 +198,7 @@ def _of_training(directory: Path, record: dict[str, Any], performance: jobs.Work
     }
 
 
-def _measured(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
+def _measured(detail: logs.Detail, record: dict[str, Any], performance: WorkerOutcome) -> dict[str, float]:
     """What the figure rests on. A batch that is filled up costs as much as a full one, so the rows without a sample are told."""
     samples, batch = int(performance.answered.get("samples", 0)), record["cell"]["batch_size"]
     batches, loaded = -(-samples // batch), detail.get("effective_performance_sample_count")
@@ -228,7 +231,7 @@ def _metric(detail: logs.Detail, scenario: str) -> Metric | None:
     return None
 
 
-def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
+def _metrics(detail: logs.Detail, record: dict[str, Any], performance: WorkerOutcome) -> dict[str, float]:
     """ms_per_step: the time of one batch, the published benchmark's unit; ms_per_denoising_step is that of a model that makes images in
     steps. Tokens are those answered."""
     rate = detail.get("result_samples_per_second") or detail.get("result_qps_without_loadgen_overhead")
@@ -250,7 +253,7 @@ def _metrics(detail: logs.Detail, record: dict[str, Any], performance: jobs.Work
     return metrics
 
 
-def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, float]:
+def _computing(record: dict[str, Any], performance: WorkerOutcome, metrics: Mapping[str, float]) -> dict[str, float]:
     """Return how fast the model's matrix products were. Empty if this is not known, or if too few operations are counted.
 
     `flops_per_second`: the operations of the products with weights, a second; there are more. `matrix_share`: these over the rate of a
@@ -265,7 +268,7 @@ def _computing(record: dict[str, Any], performance: jobs.WorkerOutcome, metrics:
     return {"flops_per_second": reached, **({"matrix_share": reached / product} if product else {})}
 
 
-def _operators(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
+def _operators(record: dict[str, Any], performance: WorkerOutcome) -> dict[str, float]:
     """Return how many operators Python calls for a batch of an eager SUT. Empty of compiled code, of a training, and where they were not
     counted."""
     after = performance.evidence_after or {}
@@ -279,7 +282,7 @@ def _word(text: str) -> str:
     return text.replace(" ", "_").replace("-", "_")
 
 
-def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, Any]:
+def _evidence(record: dict[str, Any], performance: WorkerOutcome) -> dict[str, Any]:
     before, after = performance.evidence_before or {}, performance.evidence_after or {}
     graphs, new = after.get("graphs"), (after.get("graphs") or 0) - (before.get("graphs") or 0)
     execution = "eager: no graph" if graphs == 0 else f"{graphs} graph{'s' * (graphs != 1)}"
@@ -293,7 +296,7 @@ def _evidence(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[s
     return {"sentence": f"{execution}{passes}; {after.get('precision')}", "after": after}
 
 
-def _seconds(record: dict[str, Any], performance: jobs.WorkerOutcome) -> dict[str, float]:
+def _seconds(record: dict[str, Any], performance: WorkerOutcome) -> dict[str, float]:
     """Of each phase. `compile` (of an eager SUT: first calls) is the first batch of each shape less the second.
 
     With the `total`, to which the phases add up, where the command that made the record measured it too: a test may be kept from an

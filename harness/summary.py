@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from harness.cell import Cell, Result, short
+from formats.cell import Cell
+from formats.result import Result
+from harness.figure import short
 from scenarios.table import SCENARIOS
 from sut.evidence.matrix_library import UNKNOWN
 

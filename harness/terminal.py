@@ -20,8 +20,8 @@ from rich.text import Text
 
 from compliance.findings.check import Check, Verdict, escape
 from compliance.findings.verdict import Audit
+from formats.result import Result, Status
 from harness import summary
-from harness.cell import Result, Status
 from scenarios.worker.heartbeat import Beat
 
 if TYPE_CHECKING:  # they import scipy, and `list` answers at once

@@ -13,8 +13,8 @@ import numpy as np
 
 from compliance import logs
 from compliance.scoring.tokens import TOKEN_BYTES
+from formats.writing import write_json
 from harness.inputs.tokenizer import Tokenizer
-from scenarios.worker.job import write_json
 
 FILE = "words.json"
 _SAMPLES = 8

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from formats.job import Job
 from scenarios.worker.answers import pack
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 

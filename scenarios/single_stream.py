@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from formats.job import Job
 from scenarios.worker.answers import pack
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Inference
 

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from PIL import Image
 
-from harness.cell import Status
+from formats.result import Status
 from harness.commands.list import matrix
 from harness.execution.environments import ROOT
 from harness.inputs import models

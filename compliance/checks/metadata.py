@@ -214,7 +214,7 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
         digest, fault = files.attempt(files.source_digest, folder)
         if digest != subject.recorded("git", "worker_source_sha256"):
             recorded_digest = shorten(subject.recorded("git", "worker_source_sha256"))
-            text = f"its scenarios/ and sut/ have sha256 {digest}; record.json says {recorded_digest} ran"
+            text = f"its scenarios/, sut/ and formats/ have sha256 {digest}; record.json says {recorded_digest} ran"
             yield fault or Fault(text, recorded_digest, str(digest))
 
 

@@ -212,7 +212,7 @@ def is_sha256(value: Any) -> bool:
     return isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
 
 
-WORKER_SOURCE = ("scenarios", "sut")
+WORKER_SOURCE = ("scenarios", "sut", "formats")
 
 
 def source_digest(root: Path) -> str:

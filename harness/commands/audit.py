@@ -10,8 +10,8 @@ from typing import Any
 from compliance import audit
 from compliance.findings import page
 from compliance.rules import CURRENT, rounds
+from formats.cell import MODES
 from harness import terminal
-from harness.cell import MODES
 from harness.commands.pages import write_page
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common, known_name

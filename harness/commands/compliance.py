@@ -17,6 +17,9 @@ from compliance import rules
 from compliance.findings.check import Check, not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
+from formats.job import TESTS, Job, read_job
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
 from harness.errors import EnvironmentFailure, UsageError
@@ -28,7 +31,6 @@ from harness.inputs.checkpoint import files as weight_files
 from harness.request.flags import Parser, add_common, known_name
 from harness.terminal import duration, near
 from harness.tree import submission
-from scenarios.worker.job import TESTS, Job, WorkerOutcome, read_job, write_json
 from sut import variables as environment_variables
 from sut.registry import SUTS
 
@@ -135,7 +137,7 @@ def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[s
     if machine.git()["worker_source_sha256"] != job.made_with.get("source"):
         revision = record["git"].get("revision")
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
-        yield f"sut/ and scenarios/ have changed since it was measured: {how}"
+        yield f"sut/, scenarios/ or formats/ have changed since it was measured: {how}"
     if changed := sorted(_other_variables(job)):
         yield f"environment variables that change figures are not as they were ({', '.join(changed)}): set them again, or {_anew(record)}"
     for name, path in (("inputs", job.inputs), ("synthetic", job.synthetic)):

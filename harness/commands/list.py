@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from compliance.rules import CURRENT
+from formats.cell import MODES, PRECISIONS
+from formats.result import Result, Status
 from harness import terminal
-from harness.cell import MODES, PRECISIONS, Result, Status
 from harness.execution.environments import made_for
 from harness.inputs import models
 from harness.inputs.models import Model

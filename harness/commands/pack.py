@@ -18,7 +18,8 @@ from typing import Any
 from compliance import audit
 from compliance.findings.check import Check, Verdict
 from compliance.logs import files
-from harness.cell import Cell, Status
+from formats.cell import Cell
+from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError
 from harness.execution import rundir

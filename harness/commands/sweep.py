@@ -14,7 +14,7 @@ from harness.request import asked
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
-    from harness.cell import Result
+    from formats.result import Result
     from harness.comparison.statistics import Ratio
     from harness.sweep.cells import Series
     from harness.sweep.loop import Sweep
@@ -245,12 +245,12 @@ def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -
     """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
     from statistics import median
 
-    from harness.cell import short
+    from harness.figure import compared, short
     from harness.sweep import schedule
 
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [metric for result in own if result.status == "ok" and (metric := result.compared)]
+        good = [metric for result in own if result.status == "ok" and (metric := compared(result))]
         values = [metric.value for metric in good]
         ratio = schedule.ratio_to_first(one, series, results)
         faulty = next((result for result in own if result.status != "ok"), None)
@@ -274,7 +274,7 @@ def _disturbed(own: Sequence[Result]) -> str:
 
 def _range(figures: Sequence[float]) -> str:
     """The least and the most of several runs."""
-    from harness.cell import short
+    from harness.figure import short
 
     return f", {short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else ""
 

@@ -9,10 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from harness.cell import LORA, STANDARD_INPUTS, Cell, Result, short
+from formats.cell import LORA, STANDARD_INPUTS, Cell
+from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import find, read
 from harness.comparison.tables import Group
+from harness.figure import short
 from sut.registry import FIT, SUTS
 
 _UNSURE = "the ratio is uncertain by more than a factor of two"

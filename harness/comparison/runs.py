@@ -12,8 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from formats.result import Metric, Result, Status
 from harness import disturbance
-from harness.cell import Metric, Result, Status
+from harness.figure import compared
 from sut.devices import HOST
 from sut.registry import SUTS, recorded_names
 
@@ -89,7 +90,7 @@ class Run:
     @property
     def metric(self) -> Metric | None:
         """The figure by which it is compared, of a run that is ok."""
-        return self.result.compared if self.result.status == Status.OK else None
+        return compared(self.result) if self.result.status == Status.OK else None
 
     @cached_property
     def disturbances(self) -> tuple[str, str]:

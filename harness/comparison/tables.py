@@ -10,11 +10,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from formats.cell import Cell
+from formats.result import Metric, Result, Status
 from harness import disturbance
-from harness.cell import Cell, Metric, Result, Status
 from harness.comparison import statistics
 from harness.comparison.pooled import Pooled
 from harness.comparison.runs import Run, find, read
+from harness.figure import compared
 from sut.registry import SUTS
 
 COLUMNS = {
@@ -170,7 +172,7 @@ class Group:
     @property
     def metric(self) -> Metric | None:
         """Unit and direction of the figure, with the last run's value, which may be an invalid one."""
-        return self.last.result.compared
+        return compared(self.last.result)
 
     @property
     def sut(self) -> str:

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from compliance import logs
 from compliance.audit_tests import verification
 from compliance.rules import Rules
+from formats.job import Job
+from formats.outcome import WorkerOutcome
 from harness.execution import process, rundir
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import Job, WorkerOutcome
 
 
 def applicable(job: Job, of: Rules) -> tuple[str, ...]:

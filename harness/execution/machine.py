@@ -143,7 +143,7 @@ def describe() -> dict[str, Any]:
     }
 
 
-SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "environments")
+SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "environments")
 """What a figure depends on: a user's own file beside them does not make the tree dirty."""
 
 

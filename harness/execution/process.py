@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from formats.job import REFERENCE, Job
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
 from harness.execution.environments import ROOT
 from scenarios.worker import heartbeat
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import REFERENCE, Job, WorkerOutcome, write_json
 from sut.devices import DEVICES
 
 _LOOK_S = 1.0

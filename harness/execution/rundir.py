@@ -10,10 +10,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness.cell import FINAL, Cell, SweepMark
+from formats.cell import Cell, SweepMark
+from formats.job import Job, read_job
+from formats.outcome import WorkerOutcome
+from formats.result import FINAL
 from harness.errors import EnvironmentFailure, UsageError
 from harness.locks import Taken, held
-from scenarios.worker.job import Job, WorkerOutcome, read_job
 
 _RESERVE, _RESERVE_BYTES = ".reserve", 1 << 20
 

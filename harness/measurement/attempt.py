@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from compliance.logs import files
-from harness.cell import Cell
+from formats.cell import Cell
+from formats.job import TESTS, Job
 from harness.execution import loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
 from harness.inputs.dataset import Inputs
 from harness.measurement.reference import Reference, logits_rows, workload_config
 from harness.request.request import Request
-from scenarios.worker.job import TESTS, Job
 from sut import variables as environment_variables
 from sut.contract import Workload
 from sut.registry import FIT

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from formats.job import REFERENCE, Job, Limits
+from formats.outcome import WorkerOutcome
 from harness.execution import process
 from harness.execution.environments import ROOT, Environment, lock_files
 from harness.inputs.checkpoint import Checkpoint
@@ -17,7 +19,6 @@ from harness.locks import held
 from harness.request.plan import memory_shortage
 from harness.request.request import Request
 from scenarios.worker.heartbeat import Beat
-from scenarios.worker.job import REFERENCE, Job, Limits, WorkerOutcome
 from scenarios.worker.reference import TOP
 from sut.contract import Workload
 from sut.devices import DEVICES, HOST

@@ -11,8 +11,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from compliance import audit as audits
+from formats.cell import Cell
+from formats.job import PERFORMANCE, TESTS, Job
+from formats.outcome import WorkerOutcome
+from formats.result import Result, Status
+from formats.writing import write_json
 from harness import images, locks, masks, result, words
-from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
@@ -26,7 +30,6 @@ from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
 from harness.terminal import duration
 from harness.tree import submission, training
-from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json
 from sut.registry import spec_of
 
 # On a busy machine a SUT may get faster while it is measured, and again.

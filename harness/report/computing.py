@@ -8,9 +8,9 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
-from harness.cell import short
 from harness.comparison import tables
 from harness.comparison.tables import Group
+from harness.figure import short
 from harness.report.contest import Contest, listed
 from harness.summary import flops, library, matrix_products, share
 from sut.evidence.matrix_library import UNKNOWN, unused_avx512

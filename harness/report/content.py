@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import product
 from pathlib import Path
 
-from harness.cell import Cell, Result
+from formats.cell import Cell
+from formats.result import Result
 from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import mean_ratio
 from harness.comparison.runs import find

@@ -6,10 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from harness.cell import Status, short
+from formats.result import Status
 from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
+from harness.figure import compared, short
 from harness.inputs import models
 from sut.registry import SUTS, unsupported
 
@@ -273,7 +274,7 @@ class Contest:
     def _entry(self, group: Group) -> Standing:
         result = group.last.result
         if group not in self.good:
-            metric = result.compared if result.status == Status.INVALID else None
+            metric = compared(result) if result.status == Status.INVALID else None
             return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_why_not(group))
         s = group.summary
         assert s is not None

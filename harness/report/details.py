@@ -18,9 +18,9 @@ import numpy as np
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
 from harness import images, masks, summary, terminal, words
-from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
+from harness.figure import short
 from harness.images import Shown
 from harness.masks import Drawn
 from harness.words import Words

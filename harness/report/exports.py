@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from harness.cell import short
 from harness.comparison import statistics, tables
+from harness.figure import short
 from harness.report import computing, trainings
 from harness.report.content import Content, Overhead
 from harness.report.contest import Contest, range_of

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from harness.cell import short
+from harness.figure import short
 from harness.report.contest import Contest
 from harness.report.keras_published import Gain
 from sut.registry import SUTS

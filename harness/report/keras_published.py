@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.cell import LORA, STANDARD_INPUTS
+from formats.cell import LORA, STANDARD_INPUTS
 from harness.comparison import statistics
 from harness.comparison.compare import Published, published, published_for
 from harness.comparison.tables import Group

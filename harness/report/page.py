@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 from compliance.findings.page import templates
 from harness import terminal
-from harness.cell import short
 from harness.comparison import statistics
 from harness.comparison.history import Trend
+from harness.figure import short
 from harness.report import computing, figures, keras_published, trainings
 from harness.report.content import Content
 from harness.report.contest import Contest, listed, range_of

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.cell import short
 from harness.comparison import compare
+from harness.figure import short
 from harness.report.contest import Contest
 
 AXES = {"batch_size": "batch", "seq_len": "tokens an input", "prompt_tokens": "tokens a prompt", "new_tokens": "tokens an answer"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from statistics import median
 
-from harness.cell import short
 from harness.comparison import statistics, tables
 from harness.comparison.runs import Run
 from harness.comparison.tables import Group
+from harness.figure import short
 from harness.report.contest import Contest
 
 _LEAST_QUERIES = 64

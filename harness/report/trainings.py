@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
-from harness.cell import short
 from harness.comparison import tables
+from harness.figure import short
 from harness.report.contest import Contest, range_of
 from sut.registry import FIT
 

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark
+from formats.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name

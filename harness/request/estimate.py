@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from harness.cell import STANDARD_INPUTS, Cell, Result, Status
+from formats.cell import STANDARD_INPUTS, Cell
+from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
 from harness.inputs import families

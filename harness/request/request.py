@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compliance import rules
-from harness.cell import LORA, Cell
+from formats.cell import LORA, Cell
+from formats.job import Limits
 from harness.inputs import families, user_weights
 from harness.inputs.families import Family
 from harness.inputs.models import Model, Size
 from harness.request.asked import Asked
 from scenarios.table import UNTIMED_STEPS
-from scenarios.worker.job import Limits
 from sut import adapters, registry
 from sut.registry import SUTS, SutSpec
 

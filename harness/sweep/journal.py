@@ -12,14 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from compliance.logs.files import source_digest
-from harness.cell import Result, SweepMark
+from formats.cell import SweepMark
+from formats.result import Result
+from formats.writing import write_json
 from harness.comparison import runs
 from harness.execution import machine
 from harness.execution.environments import ROOT
 from harness.request import estimate
 from harness.request.request import Request
 from harness.sweep.cells import Series
-from scenarios.worker.job import write_json
 
 _FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
 

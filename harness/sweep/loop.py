@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from formats.result import Result, Status
 from harness import locks
-from harness.cell import Result, Status
 from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run

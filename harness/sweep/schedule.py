@@ -8,10 +8,11 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.cell import Result, Status
+from formats.result import Result, Status
 from harness.comparison import statistics
 from harness.comparison.pooled import Pooled, Rounds
 from harness.comparison.statistics import Ratio
+from harness.figure import compared
 from harness.sweep.cells import Series
 
 Results = Mapping[tuple[int, int], Result]
@@ -150,5 +151,5 @@ def figures(number: int, results: Results) -> Rounds:
     return {
         repeat: metric.value if metric.higher_is_better else 1 / metric.value
         for (of, repeat), result in sorted(results.items(), key=lambda item: item[0])
-        if of == number and result.status is Status.OK and (metric := result.compared)
+        if of == number and result.status is Status.OK and (metric := compared(result))
     }

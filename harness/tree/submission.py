@@ -14,10 +14,10 @@ import numpy as np
 from compliance import logs
 from compliance.rules import Rules
 from compliance.scoring import accuracy
+from formats.writing import write_json
 from harness.execution.environments import ROOT
 from harness.execution.machine import SOURCES
 from harness.tree import compliance_folders
-from scenarios.worker.job import write_json
 from sut.devices import DEVICES
 from sut.registry import packages, recorded_names
 
@@ -197,7 +197,8 @@ Mapped to the official benchmark {record["benchmark"]["official"]} for the check
 def _source_readme(record: dict[str, Any]) -> str:
     return f"""# Source of {record["benchmark"]["name"]}
 
-The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side, `environments/` the locked requirements
-(sha256 of the files in `scenarios/` and `sut/`: {record["git"]["worker_source_sha256"]}). The README.md of each result has its command
-and revision.
+The harness that measured it: `sut/` holds the System Under Test, `scenarios/` the LoadGen side,
+`formats/` the files that both write, `environments/` the locked requirements
+(sha256 of the files in `scenarios/`, `sut/` and `formats/`: {record["git"]["worker_source_sha256"]}).
+The README.md of each result has its command and revision.
 """

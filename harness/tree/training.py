@@ -14,8 +14,8 @@ from compliance.scoring.accuracy import Accuracy
 from compliance.training import checks, mllog, run_directory
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps, figures
+from formats.writing import write_json
 from harness.tree import submission
-from scenarios.worker.job import write_json
 
 __all__ = ["figures", "read_steps", "score", "write"]
 

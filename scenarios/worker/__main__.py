@@ -16,10 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from formats.job import Job, read_job
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
 from scenarios.worker import host_memory, preflight, procedures
-from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.job import Job, WorkerOutcome
 from scenarios.worker.warm_up import warm_up
 from sut.contract import Unsupported
 from sut.devices import DEVICES, HOST
@@ -35,7 +36,7 @@ _OUT_OF_MEMORY = ("MemoryError", "Out of memory")
 def main(argv: list[str]) -> None:
     """Do one job and end the process. `argv`: this program, the job's file, the parent's process id."""
     die_with_parent(int(argv[2]))
-    job = jobs.read_job(Path(argv[1]))
+    job = read_job(Path(argv[1]))
     beat = Heartbeat(job.log_dir / "heartbeat")
     try:
         outcome = measure(job, beat)
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> None:
     except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
         traceback.print_exc()
         outcome = failure(e, job.sut, job.workload.device)
-    jobs.write_json(job.log_dir / "outcome.json", outcome)
+    write_json(job.log_dir / "outcome.json", outcome)
     beat.enter("done", 60)
     generated_files.remove()
     sys.stdout.flush()

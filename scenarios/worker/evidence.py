@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from formats.job import Job
 from scenarios.worker import host_memory
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Inference
 from sut.evidence import compilations

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import PERFORMANCE, REFERENCE, Job
+from formats.writing import write_json
 from scenarios.table import UNTIMED_STEPS
 from scenarios.worker import counters, disturbance, host_memory
-from scenarios.worker import job as jobs
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.job import PERFORMANCE, REFERENCE, Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Evidence, Training
 
@@ -44,7 +44,7 @@ def train(job: Job, sut: Training, beat: Heartbeat, slowest_ns: float) -> dict[s
     timer.end()
     beat.enter("evaluation", LOAD_LIMIT_S)
     evaluation = _evaluate(sut, held_out)
-    jobs.write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
+    write_json(job.log_dir / "steps.json", timer.as_json(sut.trainable) | evaluation)
     if job.test == REFERENCE:
         with (job.log_dir / "reference.npz").open("wb") as f:
             np.savez(f, allow_pickle=False, loss=np.array(timer.losses), held_out=np.array(evaluation["held_out"]))

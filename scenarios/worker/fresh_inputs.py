@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import Job
 from scenarios.worker import disturbance
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
 

@@ -10,9 +10,9 @@ from time import perf_counter_ns
 import mlperf_loadgen as lg
 import numpy as np
 
+from formats.job import ACCURACY, Job
 from scenarios.worker.answers import Payload
 from scenarios.worker.heartbeat import COMPLETED, Heartbeat
-from scenarios.worker.job import ACCURACY, Job
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.watch import Watch
 

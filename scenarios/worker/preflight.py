@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from formats.job import Job
 from scenarios.table import SCENARIOS
-from scenarios.worker.job import Job
 
 _MEMORY_BYTES, _ACCURACY_ROW_BYTES = 300, 70
 _DISK_RESERVE_BYTES, _MEMORY_RESERVE_BYTES = 64 << 20, 256 << 20

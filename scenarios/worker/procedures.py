@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from formats.job import ACCURACY, PERFORMANCE, Job
+from formats.writing import write_json
 from scenarios.table import SCENARIOS
 from scenarios.worker import counters, disturbance, evidence, fit, fresh_inputs, preflight, reference, teacher_forcing
-from scenarios.worker import job as jobs
 from scenarios.worker.answers import pack
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat, hang_limit_s
-from scenarios.worker.job import ACCURACY, PERFORMANCE, Job
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.watch import Watch
 from sut.contract import Inference
@@ -51,7 +51,7 @@ def loadgen_test(job: Job, sut: Inference, beat: Heartbeat, slowest_ns: float) -
     calibration = job.calibration or calibrate(job, sut, scenario, beat, slowest_ns)
     settings = loadgen.settings(job, scenario.user_conf(job, calibration, sut.in_flight))
     plan = _plan(job, sut, qsl, settings, calibration["median_sample_ns"])
-    jobs.write_json(job.log_dir / "plan.json", plan)
+    write_json(job.log_dir / "plan.json", plan)
     if job.test == PERFORMANCE:
         preflight.check_time(plan, job, scenario.least(job))
     preflight.check_machine(plan, job.log_dir)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from formats.job import Job
 from scenarios.worker.answers import describe
 from scenarios.worker.heartbeat import LOAD_LIMIT_S, Heartbeat
-from scenarios.worker.job import Job
 from scenarios.worker.qsl import Qsl
 from sut.contract import Batch, Inference
 

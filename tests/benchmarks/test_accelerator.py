@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import accelerator, accelerator_page
-from harness.cell import Result, Status
+from formats.result import Result, Status
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from harness.sweep import recipe

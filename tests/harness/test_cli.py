@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.cell import Status
+from formats.result import Status
 from harness.execution.environments import ROOT
 from harness.inputs import models
 from sut.registry import SUTS

@@ -7,8 +7,8 @@ import json
 import pytest
 from PIL import Image
 
+from formats.result import Status
 from harness import cli, images
-from harness.cell import Status
 from harness.comparison import compare, tables
 from harness.comparison.runs import Run
 from harness.errors import UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.cell import Status
+from formats.result import Status
 from harness.errors import UsageError
 from harness.measurement import run
 from harness.sweep import cells

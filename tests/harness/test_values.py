@@ -10,13 +10,14 @@ from compliance.loadgen.sample_order import IssueSettings
 from compliance.logs.trace import Trace
 from compliance.rules import Rules, ScenarioRules
 from compliance.subject import LoadGenRun, Subject
-from harness.cell import Cell, Result
+from formats.cell import Cell
+from formats.job import Job, Limits
+from formats.result import Result
 from harness.execution.machine import Accelerator
 from harness.inputs.models import Model
 from harness.inputs.user_weights import Folder
 from harness.request.request import Request
 from scenarios.table import Figure, Scenario
-from scenarios.worker.job import Job, Limits
 from sut.contract import Workload
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from formats.job import Job, Limits
 from scenarios import offline, single_stream
 from scenarios.worker import loadgen, preflight
-from scenarios.worker.job import Job, Limits
 from tests.support import mock_job
 
 COUNT = 64

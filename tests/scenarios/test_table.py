@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
+from formats.cell import Cell
+from formats.result import Metric, Result, Status
+from formats.writing import write_json
 from harness import result, summary
-from harness.cell import Cell, Metric, Result, Status
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.execution.process import read_outcome
 from harness.request import plan
 from scenarios import table
-from scenarios.worker.job import write_json
 from tests.support import mock_job, multi_stream
 from tests.support.cells import request
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.worker.job import Job, Limits
+from formats.job import Job, Limits
 from sut.contract import Workload
 
 SAMPLES, WIDTH, VOCABULARY = 16, 6, 300

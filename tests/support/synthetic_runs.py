@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.cell import Cell, Metric, Result, Status, SweepMark
+from formats.cell import Cell, SweepMark
+from formats.result import Metric, Result, Status
 
 MACHINE = {"cpu": "A processor", "usable_threads": 2, "memory_bytes": 8 << 30, "accelerators": [], "kernel": "Linux 6"}
 VERSIONS = {"python": "3.11.7", "keras": "3.15.1", "jax": "0.10.2", "torch": "2.13.0", "tensorflow-cpu": "2.20.0"}

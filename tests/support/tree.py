@@ -20,11 +20,11 @@ from compliance import logs, rules
 from compliance.findings.check import Check
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
+from formats.job import Job, Limits, read_job
+from formats.writing import write_json
 from harness.execution import loadgen_run
 from harness.execution.process import read_outcome
 from harness.tree import compliance_folders, submission
-from scenarios.worker import job as jobs
-from scenarios.worker.job import Job, Limits
 from scenarios.worker.qsl import Qsl
 from scenarios.worker.reference import write_reference
 from sut import mock
@@ -168,7 +168,7 @@ def _packed(trace: Path) -> str:
 def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (), of: rules.Rules | None = None) -> Path:
     """Compliance tests after `build`, each in a process, and their folders in the tree. Raises WorkerFailed."""
     of, record = of or rules.load(), read_json(run / "record.json")
-    performance, outcome = jobs.read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
+    performance, outcome = read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     for name in names or loadgen_run.applicable(performance, of):
@@ -189,7 +189,7 @@ def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
 
 def _run(job: Job, worker: Sequence[str]) -> None:
     job.log_dir.mkdir(parents=True)
-    jobs.write_json(job.log_dir / "job.json", job)
+    write_json(job.log_dir / "job.json", job)
     command = [sys.executable, "-m", *worker, str(job.log_dir / "job.json"), str(os.getpid())]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcome = read_outcome(job.log_dir)

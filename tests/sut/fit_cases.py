@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from formats.job import Job, read_job
+from formats.writing import write_json
 from scenarios.worker import fit
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.job import Job, read_job, write_json
 from sut.contract import Workload
 from sut.registry import loader
 

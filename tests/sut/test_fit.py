@@ -15,8 +15,9 @@ from compliance.checks import evidence
 from compliance.rules import EvidenceRule
 from compliance.scoring import loss_curve
 from compliance.training import run_directory, steps
+from formats.job import Job, Limits
+from formats.writing import write_json
 from harness.inputs import checkpoint, dataset, limits, models
-from scenarios.worker.job import Job, Limits, write_json
 from sut import adapters
 from sut.contract import Workload
 from sut.registry import FIT, MATRIX, REFERENCE, SUTS, spec_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.cell import STANDARD_INPUTS
+from formats.cell import STANDARD_INPUTS
 from harness.errors import UsageError
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer

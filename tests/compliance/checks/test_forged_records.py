@@ -16,11 +16,11 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
+from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
 from harness.tree import submission
 from scenarios.worker import loadgen, preflight
-from scenarios.worker.job import Limits
 from tests.support import mock_job, tree
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
 from tests.support.tree import base, detail, edit_json, read_json, scenario_folder

@@ -14,6 +14,8 @@ from compliance import subject as tree
 from compliance.audit_tests import compliance_tests
 from compliance.findings.check import Verdict
 from compliance.folders import result_folders
+from formats.job import read_job
+from formats.outcome import WorkerOutcome
 from harness import cli, result
 from harness.commands import compliance as comply
 from harness.errors import EnvironmentFailure, UsageError
@@ -24,7 +26,6 @@ from harness.measurement import run
 from harness.request import plan
 from harness.request.request import _PACE, _Pace
 from harness.tree import submission
-from scenarios.worker.job import WorkerOutcome, read_job
 from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
@@ -162,7 +163,7 @@ def made_with(directory, **values):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        (lambda d: made_with(d, source="0" * 64), "sut/ and scenarios/ have changed since it was measured: "),
+        (lambda d: made_with(d, source="0" * 64), "sut/, scenarios/ or formats/ have changed since it was measured: "),
         (lambda d: made_with(d, environment="0" * 64), "the environment core holds other packages than it was measured with"),
         (lambda d: made_with(d, variables='{"OMP_SCHEDULE": "static"}'), "OMP_SCHEDULE"),
         (lambda d: made_with(d, inputs="0" * 64), "inputs.npz is not the file it was measured with"),

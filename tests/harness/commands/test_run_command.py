@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cell import Status
+from formats.result import Status
 from harness.commands import run as command
 from harness.measurement import run
 from tests.support.cells import request

@@ -112,11 +112,12 @@ def test_a_worker_dies_with_its_parent(tmp_path):
     code = f"""
 import sys, pathlib
 from harness.execution import process
-from scenarios.worker.job import read_job, write_json
+from formats.job import read_job
+from formats.writing import write_json
 from tests.support import mock_job
 process.run(read_job(pathlib.Path({str(job.log_dir / "given.json")!r})), sys.executable, {{}}, lambda beat: None)
 """
-    from scenarios.worker.job import write_json
+    from formats.writing import write_json
 
     write_json(job.log_dir / "given.json", job)
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)

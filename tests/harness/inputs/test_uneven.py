@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from formats.result import Status
 from harness import summary
-from harness.cell import Status
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.inputs.families import text

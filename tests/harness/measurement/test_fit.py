@@ -13,8 +13,8 @@ import pytest
 
 from compliance import audit
 from compliance.findings.check import Verdict
+from formats.result import Result
 from harness import cli, result, summary
-from harness.cell import Result
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
 from harness.execution import process

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from formats.outcome import WorkerOutcome
 from harness.execution.environments import ROOT, Environment
 from harness.inputs import checkpoint, dataset
 from harness.measurement import reference
 from harness.request.request import Request
-from scenarios.worker.job import WorkerOutcome
 from tests.support.cells import request
 
 

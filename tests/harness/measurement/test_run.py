@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import cell, cli, disturbance, locks, result, summary
+from formats.result import Metric, Result, Status
+from harness import cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
 from harness.execution.environments import EnvironmentFailure
@@ -189,7 +190,7 @@ def test_the_trace_is_kept_compressed_with_its_digest(tmp_path, made_environment
 def test_a_model_that_does_not_fit_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_memory_bytes", lambda: 1 << 30)
     found = run.run(request(tmp_path, sut="keras3-jax", model="mistral", size="full"), Reporter(), 0)
-    assert found.status == cell.Status.SKIPPED
+    assert found.status == Status.SKIPPED
     assert "mistral full in bfloat16 needs about 18.8 GB of memory and 1.1 GB are available" in found.reason
     assert not list(tmp_path.iterdir())
 
@@ -343,5 +344,5 @@ def test_a_result_of_before_it_told_what_it_rests_on_is_still_read(tmp_path, mad
     whole = dataclasses.asdict(run.run(request(tmp_path), Reporter(), 0))
     older = {k: v for k, v in whole.items() if k not in ("measured", "disturbance", "unranked")}
     older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"} | {"size": "own"}  # now: user
-    found = cell.Result.from_json(json.loads(json.dumps(older)))
-    assert (found.metric, found.measured, found.unranked) == (cell.Metric(**whole["metric"]), {}, ())
+    found = Result.from_json(json.loads(json.dumps(older)))
+    assert (found.metric, found.measured, found.unranked) == (Metric(**whole["metric"]), {}, ())

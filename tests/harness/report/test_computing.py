@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cell import Result
+from formats.result import Result
 from harness.comparison import tables
 from harness.comparison.runs import find
 from harness.report import computing

@@ -14,8 +14,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from formats.cell import SweepMark
+from formats.result import Metric, Result, Status
 from harness import cli, words
-from harness.cell import Metric, Result, Status, SweepMark
 from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from harness.measurement import run

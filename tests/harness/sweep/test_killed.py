@@ -7,8 +7,8 @@ import signal
 import subprocess
 from dataclasses import asdict
 
+from formats.result import Result
 from harness import result
-from harness.cell import Result
 from harness.comparison import runs
 from harness.execution.environments import ROOT
 

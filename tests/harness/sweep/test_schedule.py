@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cell import Metric, Result, Status
+from formats.result import Metric, Result, Status
 from harness.sweep import cells, schedule
 from harness.sweep.schedule import RepeatPlan
 from tests.conftest import CACHE

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from formats.job import TESTS, read_job
+from formats.writing import write_json
 from harness.execution import process
 from harness.measurement import run
 from scenarios.worker import __main__ as worker
 from scenarios.worker import procedures
 from scenarios.worker.heartbeat import Heartbeat
-from scenarios.worker.job import TESTS, read_job, write_json
 from tests.support import mock_job
 
 

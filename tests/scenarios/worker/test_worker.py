@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from compliance import logs
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.writing import write_json
 from harness.execution import process
-from scenarios.worker.job import Job, WorkerOutcome, write_json
 from tests.support import mock_job
 
 

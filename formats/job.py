@@ -1,15 +1,13 @@
-"""The values that cross the process border: job.json down; plan.json, outcome.json and raw logs up. Standard library only."""
+"""job.json: what one worker process does."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from sut.contract import Workload
+from formats.workload import Workload
 
 PERFORMANCE, ACCURACY = TESTS = ("performance", "accuracy")
 """The tests of every cell, in their order; compliance tests come after them."""
@@ -91,54 +89,6 @@ class Job:
     def audit_config(self) -> Path:
         """Always named to LoadGen, which takes ./audit.config silently. Only a compliance test's is there."""
         return self.log_dir / ("audit.config" if self.audit else "no-audit.config")
-
-
-@dataclass(frozen=True)
-class WorkerOutcome:
-    """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
-
-    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's monotonic
-    clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
-    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it, and `fresh_slower` if
-    `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`: of answers.npz (`Watch.write`).
-    `fresh`: what `fresh_inputs.compare` gives.
-    """
-
-    status: str
-    reason: str = ""
-    import_ns: int = 0
-    load_ns: int = 0
-    warmup: list[dict[str, Any]] = field(default_factory=list)
-    calibration: dict[str, float] = field(default_factory=dict)
-    plan: dict[str, Any] = field(default_factory=dict)
-    test_start_ns: int = 0
-    test_ns: int = 0
-    answered: Mapping[str, int] = field(default_factory=dict)
-    evidence_before: dict[str, Any] | None = None
-    evidence_after: dict[str, Any] | None = None
-    peak_host_bytes: int = 0
-    energy: Mapping[str, Any] = field(default_factory=dict)
-    disturbance: Mapping[str, Any] = field(default_factory=dict)
-    kept_sha256: str = ""
-    fresh: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-    answers: Mapping[str, Any] = field(default_factory=dict)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a dataclass or JSON value atomically: never half a file under its final name."""
-    temporary = path.with_name(path.name + ".tmp")
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    text = json.dumps(value, default=_plain, indent=1, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # of a path that is not UTF-8 becomes JSON's own escape
-    temporary.replace(path)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} does not belong into a JSON file")
 
 
 def read_job(path: Path) -> Job:

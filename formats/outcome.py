@@ -1,0 +1,39 @@
+"""outcome.json: what a worker process says at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class WorkerOutcome:
+    """Written last and atomically. Absent → the process died, and the parent says how. Times in nanoseconds.
+
+    `answered`: samples and payload bytes handed to LoadGen. `test_start_ns` is on the system's monotonic
+    clock, so that the parent can tell how long it took until measuring began. `energy`: a `counters.Energy`
+    of the LoadGen test alone. `disturbance`: a `disturbance.Disturbance` of it, and `fresh_slower` if
+    `fresh_inputs.doubtful`. `answers`: see `answers.describe`. `kept_sha256`: of answers.npz (`Watch.write`).
+    `fresh`: what `fresh_inputs.compare` gives.
+    """
+
+    status: str
+    reason: str = ""
+    import_ns: int = 0
+    load_ns: int = 0
+    warmup: list[dict[str, Any]] = field(default_factory=list)
+    calibration: dict[str, float] = field(default_factory=dict)
+    plan: dict[str, Any] = field(default_factory=dict)
+    test_start_ns: int = 0
+    test_ns: int = 0
+    answered: Mapping[str, int] = field(default_factory=dict)
+    evidence_before: dict[str, Any] | None = None
+    evidence_after: dict[str, Any] | None = None
+    peak_host_bytes: int = 0
+    energy: Mapping[str, Any] = field(default_factory=dict)
+    disturbance: Mapping[str, Any] = field(default_factory=dict)
+    kept_sha256: str = ""
+    fresh: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Any] = field(default_factory=dict)
