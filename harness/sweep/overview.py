@@ -1,0 +1,133 @@
+"""The cells of a sweep as a table, and as a page that is written after each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from pathlib import Path
+from statistics import median
+
+from harness.cell import Result, short
+from harness.comparison import compare
+from harness.comparison.statistics import Ratio, interval
+from harness.sweep import loop, schedule
+from harness.sweep.accelerator import bandwidth_share
+from harness.sweep.cells import Series
+from harness.sweep.schedule import Results
+
+FILE = "overview.md"
+COLUMNS = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
+_MORE = (
+    "tokens/s",
+    "ms/step",
+    "Keras' table, A100: ms/step",
+    "share of a large product",
+    "share of bandwidth",
+    "peak GB",
+    "J/sample",
+    "MHz",
+    "error, and its limit",
+    "seconds",
+)
+_JOULES = "joules_per_sample_"
+_SHARES = """\
+- Share of a large product: the model's operations a second, over those of a large matrix product of
+  the same framework.
+- Share of bandwidth: the bytes of weights that decoding reads a second, over those that the device
+  copies. An embedding that is no head, keys and values are not counted. It needs 8 new tokens.
+"""
+
+
+def write(
+    folder: Path,
+    command: str,
+    series: Sequence[Series],
+    copied: float,
+    machine: str,
+    results: Results,
+) -> None:
+    """Write overview.md in the sweep's folder. A reader never sees half of it.
+
+    Args:
+        command: the one that goes on.
+        copied: bytes a second that the device copies in its own memory; 0: not known.
+        machine: the doctor's findings.
+    """
+    *columns, reason = COLUMNS
+    last = {number: result for (number, _), result in sorted(results.items(), key=itemgetter(0))}
+    table = [[*columns, *_MORE, reason], ["---"] * (len(COLUMNS) + len(_MORE))]
+    for one, (*texts, reason) in zip(series, rows(series, results), strict=True):
+        more = _more(last[one.number], copied) if one.number in last else [""] * len(_MORE)
+        table.append([*texts, *more, reason.replace("|", "\\|")])
+    lines = [f"`{command}` goes on. No figure here is an MLPerf result.\n"]
+    if copied:
+        lines.append(f"- The device copies {copied / 1e9:,.0f} GB/s, read and written.")
+    lines.append(_SHARES)
+    lines += [f"| {' | '.join(texts)} |" for texts in table]
+    lines.append(f"\n```text\n{machine}```\n")
+    partial = folder / f"{FILE}.partial"
+    partial.write_text("\n".join(lines), encoding="utf-8")
+    partial.replace(folder / FILE)
+
+
+def _more(result: Result, copied: float) -> list[str]:
+    """The texts below the headings `_MORE`."""
+    metrics, accuracy = result.metrics, result.accuracy
+    published = compare.published_for(result.cell).get(result.cell.sut)
+    peak_bytes = result.peak_device_bytes or result.peak_host_bytes
+    sources = [name for name in metrics if name.startswith(_JOULES)]
+    joules = [f"{short(metrics[name])} {name.removeprefix(_JOULES)}" for name in sources]
+    clocks = [str(c["sm_mhz"]) for c in result.energy.get("clocks", ()) if "sm_mhz" in c]
+    return [
+        short(metrics.get("tokens_per_second")),
+        short(metrics.get("ms_per_step")),
+        short(published.ms_per_step) if published and result.cell.size == "full" else "",
+        _percent(metrics.get("matrix_share")),
+        _percent(bandwidth_share(result, copied)),
+        f"{peak_bytes / 1e9:.2f}" if peak_bytes else "",
+        ", ".join(joules),
+        "–".join(clocks),
+        f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else "",
+        f"{result.seconds.get('total', 0):.0f}",
+    ]
+
+
+def _percent(part: float | None) -> str:
+    return "" if part is None else f"{part:.1%}"
+
+
+def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
+    """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
+    for one in series:
+        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
+        good = [metric for result in own if result.status == "ok" and (metric := result.compared)]
+        values = [metric.value for metric in good]
+        ratio = schedule.ratio_to_first(one, series, results)
+        faulty = next((result for result in own if result.status != "ok"), None)
+        yield [
+            one.label,
+            str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
+            f"{len(good)}",
+            f"{short(median(values))} {good[0].unit}{_range(values)}" if good else "",
+            _compared(ratio) if ratio else "",
+            faulty.reason if faulty else _disturbed(own) if own else one.obstacle,
+        ]
+
+
+def _disturbed(own: Sequence[Result]) -> str:
+    """How many runs of a cell were disturbed; empty if none was."""
+    count = sum(bool(loop.disturbed(result)) for result in own)
+    return f"{count} of {len(own)} runs disturbed" if count else ""
+
+
+def _range(figures: Sequence[float]) -> str:
+    """The least and the most of several runs."""
+    return f", {short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else ""
+
+
+def _compared(ratio: Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g}, too few repeats"
+    if ratio.unsure:
+        return f"inconclusive ({interval(ratio.low, ratio.high)})"
+    return f"{ratio.value:.3g} ({interval(ratio.low, ratio.high)}){'' if ratio.different else ', no difference shown'}"
