@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         "--for",
         dest="time",
         metavar="TIME",
-        help="end after 90s, 30min or 2h: the list's order, all cells once before any repeat, and a page after each cell",
+        help="end after 90s, 30min or 2h; all cells once, in the list's order, before any repeat",
     )
     parser.add_argument("--fail-fast", action="store_true", help="end at the first cell that fails")
     parser.add_argument("--again", action="store_true", help="start the sweep anew, though there is one of these cells")

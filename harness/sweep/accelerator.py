@@ -1,4 +1,4 @@
-"""What a sweep in little time needs of an accelerator: no lost seconds, and the speed of its memory."""
+"""A sweep with a deadline on an accelerator: it loses no seconds, and knows the memory's speed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
             torch = environments.adopt(asked.python, name, round_, device, asked.cache)
         else:
             torch = environments.ensure(asked.cache, name, device, round_, say)
-        command = [torch.python, "-c", _COPY, device]
+        command = [str(torch.python), "-c", _COPY, device]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
         return float(done.stdout)
     except (HarnessError, subprocess.SubprocessError, ValueError) as e:

@@ -97,7 +97,7 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
 @cache
 def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
     """What the interpreter of --python lacks for an environment, in a sentence. Empty: nothing."""
-    if python is None or environment == "core":
+    if python is None:
         return ""
     try:
         environments.adopt(python, environment, round_, device)

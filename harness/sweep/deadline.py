@@ -35,7 +35,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether no further cell begins: in the last minute, or the last twentieth if that is less."""
+        """Whether no further cell begins: in the last minute, or twentieth if less."""
         return self.left_s < min(_LAST_S, _LAST * self.seconds)
 
     @contextmanager

@@ -132,7 +132,8 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     seconds = sum(known.latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
     done = len(results.keys() - {(series.number, repeat)})
     time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
-    reporter.say(f"[{done + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {time_left}")
+    count = f"[{done + 1}/{len(results) + len(left)}]"
+    reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
     start_ns = time.monotonic_ns()
     result = _result(sweep, series.number, replace(series.request, asked=asked), reporter)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 from pathlib import Path
 from statistics import median
 
-from harness.cell import Result, short
+from harness.cell import Metric, Result, short
 from harness.comparison import compare
 from harness.comparison.statistics import Ratio, interval
 from harness.sweep import loop, schedule
@@ -54,10 +53,12 @@ def write(
         machine: the doctor's findings.
     """
     *columns, reason = COLUMNS
-    last = {number: result for (number, _), result in sorted(results.items(), key=itemgetter(0))}
+    good_last = sorted(results.items(), key=lambda item: item[1].status == "ok")
+    shown = {number: result for (number, _), result in good_last}
     table = [[*columns, *_MORE, reason], ["---"] * (len(COLUMNS) + len(_MORE))]
     for one, (*texts, reason) in zip(series, rows(series, results), strict=True):
-        more = _more(last[one.number], copied) if one.number in last else [""] * len(_MORE)
+        result = shown.get(one.number)
+        more = _more(result, copied) if result else [""] * len(_MORE)
         table.append([*texts, *more, reason.replace("|", "\\|")])
     lines = [f"`{command}` goes on. No figure here is an MLPerf result.\n"]
     if copied:
@@ -97,37 +98,41 @@ def _percent(part: float | None) -> str:
 
 
 def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
-    """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
+    """A row for each cell: its status, its median, and its speed over that of its first rival."""
     for one in series:
         own = [result for (number, _), result in sorted(results.items()) if number == one.number]
         good = [metric for result in own if result.status == "ok" and (metric := result.compared)]
-        values = [metric.value for metric in good]
         ratio = schedule.ratio_to_first(one, series, results)
-        faulty = next((result for result in own if result.status != "ok"), None)
-        yield [
-            one.label,
-            str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
-            f"{len(good)}",
-            f"{short(median(values))} {good[0].unit}{_range(values)}" if good else "",
-            _compared(ratio) if ratio else "",
-            faulty.reason if faulty else _disturbed(own) if own else one.obstacle,
-        ]
+        status, reason = _status(one, own)
+        speed = _median(good) if good else ""
+        yield [one.label, status, f"{len(good)}", speed, _compared(ratio) if ratio else "", reason]
 
 
-def _disturbed(own: Sequence[Result]) -> str:
-    """How many runs of a cell were disturbed; empty if none was."""
-    count = sum(bool(loop.disturbed(result)) for result in own)
-    return f"{count} of {len(own)} runs disturbed" if count else ""
+def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
+    """(how a cell ended, why). The first of its runs that is not ok decides."""
+    for result in own:
+        if result.status != "ok":
+            return result.status, result.reason
+    if not own:
+        return "unsupported" if one.obstacle else "not measured", one.obstacle
+    disturbed = sum(bool(loop.disturbed(result)) for result in own)
+    return "ok", f"{disturbed} of {len(own)} runs disturbed" if disturbed else ""
 
 
-def _range(figures: Sequence[float]) -> str:
-    """The least and the most of several runs."""
-    return f", {short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else ""
+def _median(metrics: Sequence[Metric]) -> str:
+    """The median with its unit, and the least and the most of several runs."""
+    figures = [metric.value for metric in metrics]
+    text = f"{short(median(figures))} {metrics[0].unit}"
+    if len(figures) == 1:
+        return text
+    return f"{text}, {short(min(figures))} to {short(max(figures))}"
 
 
 def _compared(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return f"{ratio.value:.3g}, too few repeats"
+    between = interval(ratio.low, ratio.high)
     if ratio.unsure:
-        return f"inconclusive ({interval(ratio.low, ratio.high)})"
-    return f"{ratio.value:.3g} ({interval(ratio.low, ratio.high)}){'' if ratio.different else ', no difference shown'}"
+        return f"inconclusive ({between})"
+    words = "" if ratio.different else ", no difference shown"
+    return f"{ratio.value:.3g} ({between}){words}"

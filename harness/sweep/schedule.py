@@ -30,7 +30,7 @@ class RepeatPlan:
         most: at most so often; used with `until` alone.
         until: repeats are added until the half width of each ratio's interval is below this share; None: none are added.
         seed: of the order of the cells in each round.
-        as_listed: whether each round has the cells in the order of the list, and the control run last.
+        as_listed: whether each round has the order of the list, and the control run last.
     """
 
     least: int

@@ -1,4 +1,4 @@
-"""Damage over which the audit once broke off, warned or never ended. Long fuzzing found it, and reading."""
+"""Damage over which the audit once broke off, warned or never ended, as fuzzing and reading found."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Programs that are run by hand: how often the statistics are right, and what an audit and a report of many samples cost."""
+"""Programs to run by hand: are the statistics right, and what do large audits and reports cost?"""

@@ -55,7 +55,7 @@ def test_each_cell_has_a_row_with_its_figures_or_its_reason(sweep, write):
     assert "`./run.sh sweep " in text and "other load" in text  # the doctor's
 
 
-def test_a_cell_that_takes_too_long_is_cut_off_and_the_others_are_measured(sweep, write, monkeypatch):
+def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, monkeypatch):
     monkeypatch.setattr(loop, "LONGEST_CELL", 0.1)
     code, document, _ = sweep(write(SLOW, "batch-size = 2"), *FLAGS, "--json")
     assert code == 1
@@ -67,10 +67,12 @@ def test_a_cell_that_takes_too_long_is_cut_off_and_the_others_are_measured(sweep
 def test_a_cell_that_was_cut_off_goes_first_and_after_two_times_last(sweep, write, monkeypatch):
     measured = []
     monkeypatch.setattr(loop.run, "make_weights", lambda *_: None)
-    monkeypatch.setattr(loop.run, "run", lambda request, *_: measured.append(request.batch_size) or cut())
 
-    def cut():
+    def cut(request, *_):
+        measured.append(request.batch_size)
         raise deadline.TimeUp("cut off")
+
+    monkeypatch.setattr(loop.run, "run", cut)
 
     for _ in range(3):
         sweep(write("batch-size = 4", "batch-size = 2"), *FLAGS)
@@ -90,7 +92,7 @@ def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, mo
     assert [row["status"] for row in page(sweep.out)] == ["not measured"]
 
 
-def test_failed_cells_are_tried_again_after_all_others_and_keep_their_row_until_then(sweep, write, tests_run, monkeypatch):
+def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run, monkeypatch):
     path = write('sut-option = ["raise-at=30"]', "batch-size = 2")
     sweep(path, *FLAGS, "--fail-fast")
     sweep(path, *FLAGS)
@@ -101,8 +103,10 @@ def test_failed_cells_are_tried_again_after_all_others_and_keep_their_row_until_
 
 
 def test_killed_at_any_moment_the_page_stays_and_the_sweep_goes_on(tmp_path, write):
-    command = [ROOT / "run.sh", "sweep", write(GOOD, SLOW.replace("20000", "50")), *FLAGS, "--out", tmp_path]
-    process = subprocess.Popen([*map(str, command)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    path = write(GOOD, SLOW.replace("20000", "50"))
+    words = [ROOT / "run.sh", "sweep", path, *FLAGS, "--out", tmp_path]
+    command = [str(word) for word in words]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     end = time.monotonic() + 60
     while not list(tmp_path.rglob("result.json")):
         assert time.monotonic() < end
@@ -113,7 +117,7 @@ def test_killed_at_any_moment_the_page_stays_and_the_sweep_goes_on(tmp_path, wri
     assert [row["status"] for row in page(tmp_path)] == ["ok", "not measured"]
     (first,) = tmp_path.rglob("result.json")
     before = first.read_bytes()
-    subprocess.run([*map(str, command)], check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True)
     assert [row["status"] for row in page(tmp_path)] == ["ok", "ok"]
     assert first.read_bytes() == before  # it was not measured again
 
@@ -124,17 +128,18 @@ def test_a_time_that_is_none_is_refused(sweep, write, time_):
     assert (code, f"--for {time_}: a time such as 90s, 30min or 2h" in said) == (2, True)
 
 
-def test_suts_that_an_interpreter_lacks_are_unsupported_and_no_interpreter_is_an_error(sweep, write):
-    recipe_ = write('sut = ["mock", "native-torch-eager"]')
+def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
+    recipe_ = write('sut = "native-torch-eager"')
     code, document, _ = sweep(recipe_, *FLAGS, "--python", sys.executable, "--json")
-    assert (code, [c["status"] for c in document["cells"]]) == (0, ["ok"])
+    assert (code, document["cells"]) == (0, [])
     (refused,) = document["refused"]
     assert " lacks torch" in refused["reason"]
     assert sweep(recipe_, *FLAGS, "--python", "no-such-python")[0] == 3
 
 
 def result(of, **metrics):
-    return Result(cell=of, mode="quick", round="v6.1", directory="", status=Status.OK, metrics=metrics)
+    values = {"mode": "quick", "round": "v6.1", "directory": "", "status": Status.OK}
+    return Result(cell=of, metrics=metrics, **values)
 
 
 def test_the_share_of_a_large_product_has_a_column():
@@ -146,8 +151,8 @@ def test_the_share_of_a_large_product_has_a_column():
 
 def share_of_bandwidth(model, size, **changes):
     """Of 100 steps a second in bfloat16, on a device that copies 1 TB/s."""
-    work = {"model": model, "size": size, "task": "generate", "precision": "bfloat16", "batch_size": 4}
-    of = cell("native-torch-eager", **work, **changes)
+    work = {"model": model, "size": size, "task": "generate", "batch_size": 4}
+    of = cell("native-torch-eager", precision="bfloat16", **work, **changes)
     return accelerator.bandwidth_share(result(of, tokens_per_second=400.0), 1e12)
 
 
@@ -163,7 +168,7 @@ def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
     assert (share_of_bandwidth("mistral", "base", new_tokens=new_tokens) is not None) == given
 
 
-def test_jax_keeps_its_kernels_below_the_cache_unless_the_user_says_otherwise(tmp_path, monkeypatch):
+def test_jax_keeps_its_kernels_unless_the_user_says_where(tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
     monkeypatch.delenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", raising=False)
     accelerator.save_time(tmp_path)
