@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +18,17 @@ from harness.request import asked
 from harness.request.flags import Parser, add_output
 
 if TYPE_CHECKING:
-    from formats.result import Result
-    from harness.comparison.statistics import Ratio
-    from harness.sweep.cells import Series
+    from harness.sweep.deadline import Deadline
     from harness.sweep.loop import Sweep
     from harness.sweep.recipe import Recipe
-    from harness.sweep.schedule import RepeatPlan
+    from harness.sweep.schedule import RepeatPlan, Results
 
 _EPILOG = """\
 --sut, --model, --task, --scenario, --size, --precision, --batch-size, --seq-len, --prompt-tokens and --new-tokens take lists: A,B. `all`
 stands for every SUT (but the mock), every scenario, or every model that is in no group. The name of a group, such as hf-2019, stands for
 its models. Flags beside a recipe replace what the recipe says of them."""
 _REPEATS, _MOST = 3, 10
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|min|h)")
 _TOO_SHORT = re.compile(r"give --duration ([\d.]+)$")  # the end of a refusal (`scenarios.worker.preflight`)
 
 
@@ -35,10 +38,13 @@ def main(arguments: list[str]) -> int:
     from dataclasses import replace
 
     from harness import terminal
-    from harness.execution import rundir
+    from harness.execution import interpreter, rundir
     from harness.request import estimate, plan
     from harness.sweep import cells, journal, loop
 
+    deadline = _deadline(flags.time) if flags.time else None
+    if flags.python:
+        interpreter.inventory(flags.python)  # one error, and not one for each SUT
     values = {name: _texts(value) for name in asked.names() if (value := getattr(flags, name)) is not None}
     chosen, repeats = _recipe(flags.recipe, values), _repeats(flags)
     series = cells.make(chosen.grids, values, twin=repeats.least > 1)
@@ -47,9 +53,16 @@ def main(arguments: list[str]) -> int:
     shortages = {number: why for number, r in requests.items() if (why := plan.memory_shortage(r, r.precision))}
     costs = {number: estimate.of(request) for number, request in requests.items() if number not in shortages}
     folder = journal.folder(out, chosen.name, series, flags.again)
-    repeats = replace(repeats, seed=journal.seed(folder))
+    repeats = replace(repeats, seed=journal.seed(folder), as_listed=deadline is not None)
     most_again = max(loop.AGAIN_A_REPEAT, repeats.least * len(requests) // 2)
-    sweep = loop.Sweep(folder=folder, series=series, repeats=repeats, costs=costs, most_again=most_again)
+    sweep = loop.Sweep(
+        folder=folder,
+        series=series,
+        repeats=repeats,
+        costs=costs,
+        most_again=0 if deadline else most_again,
+        deadline=deadline,
+    )
     summary = _summary(sweep, chosen, shortages)
     if flags.dry_run:
         terminal.document(summary) if flags.json else _show_plan(summary)
@@ -59,7 +72,10 @@ def main(arguments: list[str]) -> int:
         reporter.say(line)
     rundir.check_writable("--out", out)
     folder.mkdir(parents=True, exist_ok=True)
-    journal.write_plan(folder, shlex.join(["./run.sh", "sweep", *arguments]), series, chosen.missing)
+    command = shlex.join(["./run.sh", "sweep", *arguments])
+    journal.write_plan(folder, command, series, chosen.missing)
+    if deadline:
+        sweep = replace(sweep, after_each=_page(sweep, command, reporter.say))
     with reporter.progress:
         results = loop.measure(sweep, reporter, flags.fail_fast)
     _show_results(sweep, results, out, flags.json)
@@ -80,6 +96,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, metavar="N", help=f"measure each cell so often (default {_REPEATS})")
     parser.add_argument("--until", metavar="P%", help="add repeats until each ratio is known to ± P %%")
     parser.add_argument("--max-repeats", type=int, metavar="N", help=f"with --until: at most so many (default {_MOST})")
+    parser.add_argument(
+        "--for",
+        dest="time",
+        metavar="TIME",
+        help="end after 90s, 30min or 2h; all cells once, in the list's order, before any repeat",
+    )
     parser.add_argument("--fail-fast", action="store_true", help="end at the first cell that fails")
     parser.add_argument("--again", action="store_true", help="start the sweep anew, though there is one of these cells")
     parser.add_argument("--dry-run", action="store_true", help="say what would be measured and what it costs, and do nothing")
@@ -125,6 +147,35 @@ def _repeats(flags: Any) -> RepeatPlan:
     return RepeatPlan(least=max(least, 2), most=max(most, 2), until=percent / 100)
 
 
+def _deadline(text: str) -> Deadline:
+    from harness.sweep.deadline import Deadline
+
+    match = _TIME.fullmatch(text)
+    seconds = float(match[1]) * {"s": 1, "min": 60, "h": 3600}[match[2]] if match else 0.0
+    if not seconds:
+        raise UsageError(f"--for {text}: a time such as 90s, 30min or 2h")
+    return Deadline(seconds, time.monotonic() + seconds)
+
+
+def _page(sweep: Sweep, command: str, say: Callable[[str], None]) -> Callable[[Results], None]:
+    """Return the function that writes the page of a sweep with a deadline.
+
+    The memory of an accelerator is timed for it.
+    """
+    from harness.sweep import accelerator, overview
+    from sut.devices import DEVICES
+
+    request = next((s.request for s in sweep.series if s.request and not s.obstacle), None)
+    copied = 0.0
+    if request and sweep.deadline and DEVICES[request.device].accelerator:
+        accelerator.save_time(request.asked.cache)
+        with sweep.deadline.limit():
+            copied = accelerator.bytes_per_second(request, say)
+    doctor = [sys.executable, "-P", "-m", "harness", "doctor"]
+    findings = subprocess.run(doctor, capture_output=True, text=True, check=False).stdout
+    return partial(overview.write, sweep.folder, command, sweep.series, copied, findings)
+
+
 def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict[str, Any]:
     """Return what the sweep is going to measure, and what it takes. Nothing is made for this.
 
@@ -148,6 +199,7 @@ def _summary(sweep: Sweep, chosen: Recipe, shortages: Mapping[int, str]) -> dict
         "repeats": sweep.repeats.least,
         "seed": sweep.repeats.seed,
         "most_again": sweep.most_again,
+        "for_seconds": sweep.deadline.seconds if sweep.deadline else None,
         "until": sweep.repeats.until,
         "most_repeats": sweep.repeats.most,
         "measurements": len(left) + len(results),
@@ -177,7 +229,13 @@ def _announcement(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"{statistics.plural(len(summary['cells']), 'cell')}{twin}: {summary['measurements']} measurements, {done}"
     seconds = summary["seconds"]
     yield f"about {terminal.duration(seconds)}, until {terminal.until(seconds)} ({summary['basis'] or 'nothing is left to measure'})"
-    if summary["left"]:
+    if summary["for_seconds"]:
+        yield (
+            f"--for: it ends after {terminal.duration(summary['for_seconds'])}; "
+            "cells in the list's order, each once before any repeat; "
+            f"after each cell {terminal.near(summary['folder'])}/overview.md shows all"
+        )
+    elif summary["left"]:
         yield (
             f"each round has an order of its own (seed {summary['seed']}); a disturbed repeat is measured again at once, "
             f"at most twice, and at most {summary['most_again']} times in the whole sweep"
@@ -212,12 +270,12 @@ def _show_plan(summary: Mapping[str, Any]) -> None:
         terminal.line(line)
 
 
-def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: Path, as_json: bool) -> None:
+def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> None:
     """A row for each cell, and the answer in words last."""
     from harness import terminal
     from harness.comparison import statistics
     from harness.report import content
-    from harness.sweep import schedule
+    from harness.sweep import overview, schedule
 
     report = content.of_results(list(results.values()), terminal.near(str(out)))
     if as_json:
@@ -225,8 +283,8 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
         cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
         terminal.document({"preface": report.preface, "answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
     else:
-        columns = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
-        terminal.table(f"Sweep {sweep.folder.name}", columns, _rows(sweep.series, results))
+        rows = overview.rows(sweep.series, results)
+        terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
         terminal.report(report.preface, report.headline, report.sentences, [], (), report.advice)
         until = sweep.repeats.until
         if until and not schedule.steps(sweep.series, results, sweep.repeats) and (wide := schedule.wide(sweep.series, results, until)):
@@ -239,51 +297,3 @@ def _show_results(sweep: Sweep, results: Mapping[tuple[int, int], Result], out: 
             terminal.line(f"{skipped} skipped, whose tests take longer: a sweep with --duration {max(longer):g} measures all")
         hint = f"./run.sh report {shlex.quote(terminal.near(str(out)))} --html report.html"
         terminal.line(f"\nnext  {terminal.typed_here(hint)}")
-
-
-def _rows(series: Sequence[Series], results: Mapping[tuple[int, int], Result]) -> Iterator[list[str]]:
-    """A row for each cell: how it ended, its median, and its speed over that of the first of its rivals."""
-    from statistics import median
-
-    from harness.figure import compared, short
-    from harness.sweep import schedule
-
-    for one in series:
-        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
-        good = [metric for result in own if result.status == "ok" and (metric := compared(result))]
-        values = [metric.value for metric in good]
-        ratio = schedule.ratio_to_first(one, series, results)
-        faulty = next((result for result in own if result.status != "ok"), None)
-        yield [
-            one.label,
-            str(faulty.status) if faulty else "ok" if own else "unsupported" if one.obstacle else "not measured",
-            f"{len(good)}",
-            f"{short(median(values))} {good[0].unit}{_range(values)}" if good else "",
-            _compared(ratio) if ratio else "",
-            faulty.reason if faulty else _disturbed(own) if own else one.obstacle,
-        ]
-
-
-def _disturbed(own: Sequence[Result]) -> str:
-    """How many runs of a cell were disturbed; empty if none was."""
-    from harness.sweep import loop
-
-    count = sum(bool(loop.disturbed(result)) for result in own)
-    return f"{count} of {len(own)} runs disturbed" if count else ""
-
-
-def _range(figures: Sequence[float]) -> str:
-    """The least and the most of several runs."""
-    from harness.figure import short
-
-    return f", {short(min(figures))} to {short(max(figures))}" if len(figures) > 1 else ""
-
-
-def _compared(ratio: Ratio) -> str:
-    from harness.comparison.statistics import interval
-
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.value:.3g}, too few repeats"
-    if ratio.unsure:
-        return f"inconclusive ({interval(ratio.low, ratio.high)})"
-    return f"{ratio.value:.3g} ({interval(ratio.low, ratio.high)}){'' if ratio.different else ', no difference shown'}"

@@ -15,7 +15,7 @@ _FRAMEWORKS = (
     "tests/broken/test_broken.py",
     "tests/sut",
     "tests/harness/inputs/test_drawn.py",
-    "tests/benchmarks/test_fit_overhead.py",
+    "tests/studies/test_fit_overhead.py",
     "tests/test_worked_example.py",
 )
 """Tests that start a framework: one at a time, because two need too much memory."""

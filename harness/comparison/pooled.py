@@ -1,6 +1,6 @@
 """Several SUTs measured in rounds → the ratio of any two, with an interval from their common noise.
 
-Numbers only; no file is read here. `benchmarks/ab_simulation.py` prints how often it is right.
+Numbers only; no file is read here. `tests/scale/ab_simulation.py` prints how often it is right.
 """
 
 from __future__ import annotations

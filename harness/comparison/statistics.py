@@ -135,7 +135,7 @@ def compare(
     pairs does not reject (Lehmann & Romano 2005, "Testing statistical hypotheses", section 15.2):
     it does not assume normal noise, and a difference far from the others counts no more than one
     and a half of the median one. Unpaired, it is Welch's t interval (Welch 1947).
-    `benchmarks/ab_simulation.py` prints how often these hold the truth.
+    `tests/scale/ab_simulation.py` prints how often these hold the truth.
 
     Args:
         a, b: the figures of the repeats, above 0.

@@ -51,6 +51,19 @@ def run(request: Request, reporter: Reporter, started_monotonic_ns: int) -> Resu
         return _run_alone(request, reporter, setup, started_monotonic_ns)
 
 
+def make_weights(request: Request, reporter: Reporter) -> None:
+    """Make the environment and the weights of a cell, which `run` then finds.
+
+    Nothing is made for a cell that `run` would not measure. Raises HarnessError.
+    """
+    if unsupported(request) or memory_shortage(request, request.precision):
+        return
+    with locks.machine(reporter.say):
+        if request.asked.python is None:
+            _environment(request, request.spec.environment, reporter, {})
+        _weights(request, reporter)
+
+
 def _run_alone(request: Request, reporter: Reporter, setup: dict[str, float], started_monotonic_ns: int) -> Result:
     """While no other cell is made or measured on this machine."""
     environment = _environment(request, request.spec.environment, reporter, setup)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
-from harness.errors import UsageError
+from harness.errors import EnvironmentFailure, UsageError
+from harness.execution import environments
 from harness.inputs import models
 from harness.request import asked, plan
 from harness.request.request import Request
@@ -79,7 +80,9 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
         request, obstacle = None, ""
         try:
             request = plan.resolve(asked.parse([*words, *places]))
-            obstacle = plan.unsupported(request) or ""
+            spec, round_ = request.spec, request.rules.round
+            lacking = _lacking(request.asked.python, spec.environment, round_, request.device)
+            obstacle = plan.unsupported(request) or lacking
         except UsageError as e:
             obstacle, first_error = str(e), first_error or e
         every.append(Series(number=len(every), words=words, request=request, obstacle=obstacle))
@@ -89,6 +92,18 @@ def make(grids: Iterable[Values], where: Values, twin: bool) -> list[Series]:
     if first_error and all(series.request is None for series in every):
         raise first_error
     return every
+
+
+@cache
+def _lacking(python: str | None, environment: str, round_: str, device: str) -> str:
+    """What the interpreter of --python lacks for an environment, in a sentence. Empty: nothing."""
+    if python is None:
+        return ""
+    try:
+        environments.adopt(python, environment, round_, device)
+    except EnvironmentFailure as e:
+        return str(e)
+    return ""
 
 
 def _expand(grid: Values) -> Iterator[tuple[str, ...]]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,6 +24,7 @@ from harness.request.request import Request
 from harness.sweep.cells import Series
 
 _FOLDER, _PLAN, _NOT_MEASURED = "sweeps", "sweep.json", "not-measured"
+_CUT_OFF, _OFTEN = "cut-off.txt", 2
 
 
 def folder(out: Path, name: str, series: Sequence[Series], again: bool) -> Path:
@@ -102,6 +104,19 @@ def forget_not_measured(folder: Path) -> None:
     """Such results are of one command: the next one tries these cells again."""
     if (folder / _NOT_MEASURED).exists():
         shutil.rmtree(folder / _NOT_MEASURED)
+
+
+def note_cut_off(folder: Path, number: int) -> None:
+    """Note that the end of its time cut a series off."""
+    with (folder / _CUT_OFF).open("a", encoding="utf-8") as f:
+        f.write(f"{number}\n")
+
+
+def often_cut_off(folder: Path) -> set[int]:
+    """The numbers of the series that were cut off twice or more. Others go first."""
+    path = folder / _CUT_OFF
+    numbers = path.read_text(encoding="utf-8").split() if path.exists() else []
+    return {int(number) for number, count in Counter(numbers).items() if count >= _OFTEN}
 
 
 def obstacles(out: Path) -> dict[str, list[str]]:

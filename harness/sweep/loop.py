@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from harness.comparison.runs import read
 from harness.errors import EnvironmentFailure, HarnessError
 from harness.measurement import run
 from harness.request.estimate import Cost
+from harness.request.request import Request
 from harness.summary import speed
 from harness.sweep import journal, schedule
 from harness.sweep.cells import Series
-from harness.sweep.schedule import RepeatPlan
+from harness.sweep.deadline import LONGEST_CELL, Deadline, TimeUp
+from harness.sweep.schedule import RepeatPlan, Results
 from harness.terminal import Terminal, duration, until
 
 AGAIN_A_REPEAT = 2
@@ -32,6 +34,8 @@ class Sweep:
     folder: below --out; its name is the sweep's id.
     costs: number of a series → what one measurement takes; none of those for which there is no memory.
     most_again: how often disturbed repeats are measured again at most, over the whole sweep.
+    deadline: the end of --for. None: the sweep ends when all is measured.
+    after_each: is called with all results before the first cell and after each one.
     """
 
     folder: Path
@@ -39,6 +43,13 @@ class Sweep:
     repeats: RepeatPlan
     costs: Mapping[int, Cost]
     most_again: int = 0
+    deadline: Deadline | None = None
+    after_each: Callable[[Results], None] = lambda results: None
+
+    @property
+    def time_is_up(self) -> bool:
+        """Whether no further cell begins."""
+        return self.deadline is not None and self.deadline.over
 
 
 @dataclass
@@ -62,29 +73,45 @@ class _Known:
         return allowed and bool(disturbed(self.results[key]))
 
 
-def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> dict[tuple[int, int], Result]:
-    """→ the results of all measurements, those of earlier commands among them. Failed ones of earlier commands are tried again, at the end.
+def measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
+    """→ the results of all measurements, those of earlier commands among them.
 
-    Raises EnvironmentFailure where another process measures this sweep.
+    Failed ones of earlier commands are tried again at the end, with those that are often cut off.
+
+    Raises EnvironmentFailure if another process measures this sweep.
     """
     try:
         with locks.held(sweep.folder / ".lock"):
-            journal.forget_not_measured(sweep.folder)
-            finished = journal.finished(sweep.folder.name, sweep.series)
-            known = _Known(results=dict(finished), attempts=Counter(key for key, _ in finished))
-            failed = [key for key, result in known.results.items() if result.status in _AGAIN]
-            noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
-            for again in (noisy, failed):
-                for key in again:
-                    known.results.pop(key)
-                while step := schedule.next_step(sweep.series, known.results, sweep.repeats):
-                    result = _repeat(sweep, *step, known, reporter)
-                    if fail_fast and result.status in FAILED:
-                        reporter.say("--fail-fast: the sweep ends here; the same command goes on")
-                        return known.results
-            return known.results
+            return _measure(sweep, reporter, fail_fast)
     except locks.Taken:
         raise EnvironmentFailure(f"another process measures the sweep {sweep.folder}: wait for it, or start another with --again") from None
+
+
+def _measure(sweep: Sweep, reporter: Terminal, fail_fast: bool) -> Results:
+    journal.forget_not_measured(sweep.folder)
+    finished = journal.finished(sweep.folder.name, sweep.series)
+    known = _Known(results=dict(finished), attempts=Counter(key for key, _ in finished))
+    earlier = dict(known.results)
+    failed = [key for key, result in known.results.items() if result.status in _AGAIN]
+    noisy = [key for key in known.results if known.disturbed_again(sweep, key)]
+    often_cut = journal.often_cut_off(sweep.folder)
+    first = [one for one in sweep.series if one.number not in often_cut]
+    sweep.after_each(earlier)
+    for again, series in ((noisy, first), (failed, sweep.series)):
+        for key in again:
+            known.results.pop(key)
+        while not sweep.time_is_up:
+            step = schedule.next_step(series, known.results, sweep.repeats)
+            if step is None:
+                break
+            result = _repeat(sweep, *step, known, reporter)
+            sweep.after_each(earlier | known.results)
+            if fail_fast and result.status in FAILED:
+                reporter.say("--fail-fast: the sweep ends here; the same command goes on")
+                return earlier | known.results
+    if sweep.time_is_up:
+        reporter.say("the time is up; the same command goes on")
+    return earlier | known.results
 
 
 def _repeat(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Terminal) -> Result:
@@ -104,13 +131,12 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     left = schedule.steps(sweep.series, results, sweep.repeats)
     seconds = sum(known.latest_s.get(s.number, sweep.costs[s.number].seconds) for s, _ in left if s.number in sweep.costs)
     done = len(results.keys() - {(series.number, repeat)})
-    reporter.say(f"[{done + 1}/{len(results) + len(left)}] {series.label}, repeat {repeat}; {_left(seconds)}")
+    time_left = f"{duration(sweep.deadline.left_s)} left" if sweep.deadline else _left(seconds)
+    count = f"[{done + 1}/{len(results) + len(left)}]"
+    reporter.say(f"{count} {series.label}, repeat {repeat}; {time_left}")
     asked = replace(series.request.asked, sweep=journal.mark(sweep.folder.name, series, repeat))
-    request, start_ns = replace(series.request, asked=asked), time.monotonic_ns()
-    try:
-        result = run.run(request, reporter, start_ns)
-    except HarnessError as e:
-        result = run.not_measured(request, Status.ERROR, str(e))
+    start_ns = time.monotonic_ns()
+    result = _result(sweep, series.number, replace(series.request, asked=asked), reporter)
     if not result.directory:
         journal.keep_not_measured(sweep.folder, result)
     known.latest_s[series.number] = (time.monotonic_ns() - start_ns) / 1e9
@@ -118,6 +144,22 @@ def _one(sweep: Sweep, series: Series, repeat: int, known: _Known, reporter: Ter
     results[series.number, repeat] = result
     reporter.say(f"    {_outcome(series, sweep.series, results, result)}")
     return result
+
+
+def _result(sweep: Sweep, number: int, request: Request, reporter: Terminal) -> Result:
+    """What came of a measurement. It has no figure if it could not begin, or was cut off."""
+    try:
+        if sweep.deadline is None:
+            return run.run(request, reporter, time.monotonic_ns())
+        with sweep.deadline.limit():
+            run.make_weights(request, reporter)
+        with sweep.deadline.limit(LONGEST_CELL):
+            return run.run(request, reporter, time.monotonic_ns())
+    except TimeUp as e:
+        journal.note_cut_off(sweep.folder, number)
+        return run.not_measured(request, Status.SKIPPED, f"{e}; the same command goes on with it")
+    except HarnessError as e:
+        return run.not_measured(request, Status.ERROR, str(e))
 
 
 def _left(seconds: float) -> str:

@@ -31,12 +31,14 @@ class RepeatPlan:
         most: at most so often; used with `until` alone.
         until: repeats are added until the half width of each ratio's interval is below this share; None: none are added.
         seed: of the order of the cells in each round.
+        as_listed: whether each round has the order of the list, and the control run last.
     """
 
     least: int
     most: int
     until: float | None = None
     seed: int = 0
+    as_listed: bool = False
 
 
 def next_step(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> tuple[Series, int] | None:
@@ -54,23 +56,26 @@ def steps(series: Sequence[Series], results: Results, repeats: RepeatPlan) -> li
     return [
         (each, repeat)
         for repeat in range(1, max(targets.values(), default=0) + 1)
-        for each in _order(series, repeats.seed, repeat)
+        for each in _order(series, repeats, repeat)
         if repeat <= targets.get(each.number, 0) and (each.number, repeat) not in results
     ]
 
 
-def _order(series: Sequence[Series], seed: int, repeat: int) -> Iterator[Series]:
+def _order(series: Sequence[Series], repeats: RepeatPlan, repeat: int) -> Iterator[Series]:
     """The cells of one round, rivals one after the other, in an order that the seed and the round decide.
 
     The control run is far from the cell that it repeats, at the other end of its rivals. So it shows the noise of cells that are far
     apart.
     """
+    if repeats.as_listed:
+        yield from sorted(series, key=lambda s: s.twin)
+        return
     rivals: dict[tuple[object, ...], list[Series]] = {}
     for each in series:
         rivals.setdefault(each.contest, []).append(each)
     for place, together in enumerate(rivals.values()):
         cells = [each for each in together if not each.twin]
-        random.Random(f"{seed} {repeat} {place}").shuffle(cells)
+        random.Random(f"{repeats.seed} {repeat} {place}").shuffle(cells)
         for control in (each for each in together if each.twin):
             original = next((n for n, each in enumerate(cells) if each.words == control.words), 0)
             cells.insert(0 if 2 * original >= len(cells) - 1 else len(cells), control)

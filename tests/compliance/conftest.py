@@ -28,6 +28,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return get
 
 
+@pytest.fixture(scope="session")
+def complied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one sample at a time, with the compliance test TEST01. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("complied")
+    run = tree.build(folder / "quick-1", "SingleStream", milliseconds=40)
+    return tree.comply(run, names=["TEST01"])
+
+
 @pytest.fixture
 def run(measured: Callable[[str], Path], tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of the kind the test is parametrised with, else Offline's."""

@@ -1,4 +1,4 @@
-"""What the audit broke off, warned or never ended over: found by benchmarks/audit_fuzz.py, and by reading what it is slow to come upon."""
+"""Damage over which the audit once broke off, warned or never ended, as fuzzing and reading found."""
 
 from __future__ import annotations
 
@@ -24,12 +24,6 @@ HUGE = 1 << 63
 
 def failed(found: list[Check]) -> dict[str, str]:
     return {c.key: c.detail for c in whole(found) if c.verdict is Verdict.FAIL}
-
-
-@pytest.fixture(scope="module")
-def complied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("complied")
-    return runs.comply(runs.build(folder / "quick-1", "SingleStream", milliseconds=40), names=["TEST01"])
 
 
 def changed(complied: Path, tmp_path: Path, test: str, **values: object) -> Path:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import shutil
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from compliance import audit
-from compliance.findings import verdict
+from compliance import audit, rules
+from compliance.findings import page, verdict
 from compliance.findings.check import Check
-from tests.support.damage import FILES, damage
+from compliance.findings.verdict import Audit
+from compliance.logs import strict_json
+from tests.support.damage import FILES, damage, damaged
 from tests.support.tree import whole
+
+MOST_CPU_S = 10
+MOST_MEMORY_KB = 200 << 10
+LONGEST_LINE = 12_000
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +46,54 @@ def test_damage_is_a_finding_and_never_a_traceback(victim: Path, name: str, how:
     finally:
         path.write_bytes(before)
     assert found and all(isinstance(c, Check) and c.line() for c in found)
+
+
+@pytest.fixture(scope="module")
+def victims(victim: Path, complied: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Every file of a run that generates, and of one with a compliance test."""
+    copy = Path(shutil.copytree(complied, tmp_path_factory.mktemp("fuzz") / "quick-1"))
+    return sorted(path for run in (victim, copy) for path in run.rglob("*") if path.is_file())
+
+
+@settings(max_examples=100, deadline=None)
+@given(r=st.randoms(use_true_random=True))
+def test_an_audit_of_damaged_values_keeps_its_promises(victims: list[Path], r: Random) -> None:
+    path = r.choice(victims)
+    run = next(folder for folder in path.parents if folder.name == "quick-1")
+    of = r.choice((None, *rules.rounds()))
+    before = path.read_bytes()
+    path.write_bytes(damaged(r, before, path.name))
+    try:
+        first = audited(run, of)
+        # A finding may name the minute, and a minute may just have ended.
+        assert audited(run, of) == first or audited(run, of) == audited(run, of)
+    finally:
+        path.write_bytes(before)
+    assert_clean(first)
+
+
+def audited(run: Path, of: str | None) -> Audit:
+    """An audit that did not break off, and took little time and memory. A warning is an error."""
+    start_s = time.process_time()
+    before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = audit.audit(run, of)
+    assert time.process_time() - start_s < MOST_CPU_S
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kb < MOST_MEMORY_KB
+    whole(found.checks)
+    return found
+
+
+def assert_clean(found: Audit) -> None:
+    """Lines, JSON and page show what was read as text, and nothing of it takes effect."""
+    for check in found.checks:
+        line = check.line()
+        assert line.isprintable() and len(line) <= LONGEST_LINE
+        assert "MemoryError" not in line and "Unable to allocate" not in line
+    document = found.as_json("x", "submission")
+    assert strict_json.parse(json.dumps(document, ensure_ascii=False)) == document
+    html = page.render("x", "submission", found, datetime.now(UTC))
+    assert "<script" not in html.lower()
+    assert html.replace("\n", "").isprintable()
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks import ab_simulation
 from harness.comparison.pooled import Pooled
+from tests.scale import ab_simulation
 
 
 def measured(speeds, **changes):

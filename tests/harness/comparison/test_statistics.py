@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import ab_simulation
 from harness.comparison import statistics
+from tests.scale import ab_simulation
 
 FIGURES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=9)
 

@@ -53,6 +53,14 @@ def test_each_round_has_an_order_of_its_own_that_its_seed_decides():
     assert len({*orders[1], *orders[2]}) == 6
 
 
+def test_with_a_deadline_every_round_has_the_order_of_the_list_and_the_control_run_last():
+    series = rivals()
+    steps = schedule.steps(series, {}, RepeatPlan(least=2, most=2, as_listed=True))
+    listed = [0, 2, 3, 4, 5, 6, 1]
+    assert series[1].twin
+    assert [(s.number, repeat) for s, repeat in steps] == [(n, r) for r in (1, 2) for n in listed]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_control_run_is_far_from_the_cell_that_it_repeats(seed):
     series = rivals()

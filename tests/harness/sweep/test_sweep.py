@@ -8,7 +8,7 @@ import pytest
 
 from harness import cli
 from harness.comparison import tables
-from harness.execution import loadgen_run, process
+from harness.execution import loadgen_run
 from harness.execution.environments import ROOT
 from harness.sweep import journal, loop
 from tests.conftest import CACHE
@@ -17,34 +17,6 @@ FAST = ["--duration", "0.2", "--cache", str(CACHE)]
 MOCK = ["--sut", "mock", "--scenario", "Offline", "--model", "bert", *FAST]
 
 pytestmark = pytest.mark.usefixtures("made_environment")
-
-
-@pytest.fixture
-def sweep(tmp_path, capsys, monkeypatch):
-    """Arguments → (exit code, the JSON document or None, what was said). No repeat is measured again because another test disturbed it."""
-    monkeypatch.setattr(loop, "AGAIN_A_REPEAT", 0)
-
-    def run(*arguments):
-        out = [] if "--out" in arguments else ["--out", str(tmp_path / "runs")]
-        code = cli.main(["sweep", *map(str, arguments), *out])
-        captured = capsys.readouterr()
-        return code, json.loads(captured.out) if captured.out.startswith("{") else None, captured.err
-
-    run.out = tmp_path / "runs"
-    return run
-
-
-@pytest.fixture
-def tests_run(monkeypatch):
-    """The LoadGen tests that really ran."""
-    ran, original = [], process.run
-
-    def run(job, *rest):
-        ran.append(job.test)
-        return original(job, *rest)
-
-    monkeypatch.setattr(loadgen_run.process, "run", run)
-    return ran
 
 
 def write(path, *suts_options, extra=""):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.turns import Peer
+from studies.turns import Peer
 
 
 def processor_s(peer):

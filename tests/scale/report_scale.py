@@ -1,6 +1,6 @@
-"""This benchmark measures the time and size of a report, on a folder of a thousand synthetic cells.
+"""This program measures the time and size of a report, on a folder of a thousand synthetic cells.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/report_scale.py RUN_DIR [--cells N] [--repeats N] [--keep DIR]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.report_scale RUN_DIR [--cells N] [--repeats N] [--keep DIR]
 
 RUN_DIR is one finished run, such as one of the mock. Each cell is a copy of that run with its own SUT, model, batch and
 figures. The page is made in a process of its own. The goal is 10 s and 5 MB for 1,000 cells.

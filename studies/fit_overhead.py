@@ -1,10 +1,10 @@
-"""This benchmark measures what the harness costs a training. It prints a table in Markdown.
+"""This program measures what the harness costs a training. It prints a table in Markdown.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.fit_overhead [--suts …] [--size base --batch-size 8 --seq-len 128]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.fit_overhead [--suts …] [--size base --batch-size 8 --seq-len 128]
 
 The first `./run.sh list` makes that environment. A SUT's `fit` with the harness' timer around it is compared with the framework's bare
 loop, on the same model and batches. The model is bert. One process for each SUT loads the model, and calls both loops in turns
-(benchmarks/fit_loops.py).
+(studies/fit_loops.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import fit_loops
 from compliance import rules
 from formats.job import PERFORMANCE, Job, Limits
 from formats.writing import write_json
@@ -30,6 +29,7 @@ from harness.measurement import reference
 from harness.request import plan
 from harness.request.asked import Asked
 from harness.request.request import Request
+from studies import fit_loops
 from sut.contract import Workload
 from sut.registry import FIT
 
@@ -63,7 +63,7 @@ def row(sut: str, flags: argparse.Namespace, folder: Path) -> str:
     environment = environments.ensure(flags.cache, request.spec.environment, request.device, rules.CURRENT, environments.say_on_stderr)
     write_json(folder / "job.json", _job(request, flags, folder))
     done = subprocess.run(
-        [environment.python, "-m", "benchmarks.fit_loops", folder / "job.json", str(flags.rounds)],
+        [environment.python, "-m", "studies.fit_loops", folder / "job.json", str(flags.rounds)],
         cwd=environments.ROOT,
         env={**os.environ, **request.spec.process_env, "PYTHONPATH": str(environments.ROOT)},
         capture_output=True,

@@ -1,6 +1,6 @@
-"""Runs in a SUT's environment, for benchmarks/fit_overhead.py: trains in the harness and by the framework's bare loop, in turns.
+"""Runs in a SUT's environment, for studies/fit_overhead.py: trains in the harness and by the framework's bare loop, in turns.
 
-`python -m benchmarks.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in each call, in nanoseconds, as
+`python -m studies.fit_loops JOB.json ROUNDS` writes times.npz beside the job: what a step took in each call, in nanoseconds, as
 `harness` and `bare`, float64 [ROUNDS]. The time is taken from the moment the loop asks for its fifth batch until the device is done. So
 what a loop does at its beginning is left out, in both alike. `own` is the part of a step that is spent in the harness' code, int64, one
 for each step of all rounds but the first steps and the last one of each.

@@ -1,6 +1,6 @@
-"""This benchmark counts how often the harness' statistics are right, on simulated cells.
+"""This program counts how often the harness' statistics are right, on simulated cells.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/ab_simulation.py [--sweeps N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.ab_simulation [--sweeps N]
 
 The first `./run.sh list` makes that environment. The noise is that of a shared machine. The speed of
 a run is the true speed of its cell, times noise of its own, times a drift that all cells share (an autoregressive process, 0.8 from one

@@ -3,7 +3,7 @@
 import argparse
 import re
 
-from benchmarks import fit_overhead
+from studies import fit_overhead
 from tests.conftest import CACHE
 
 

@@ -1,6 +1,6 @@
-"""This benchmark measures what Keras costs over JAX and over PyTorch. It prints the tables of docs/overhead.md.
+"""This program measures what Keras costs over JAX and over PyTorch. It prints the tables of docs/overhead.md.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_cost [--suts S …] [--models M …] [--sizes S …] [--seconds N]
 
 The first `./run.sh list` makes that environment. A SUT of Keras and the one without it take turns, so that whatever slows one slows both.
 Each SUT has a process in its own environment, which is stopped while the other one calls. A turn calls `predict` and `to_host` of one
@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import turns
-from benchmarks.turns import Peer
 from compliance import rules
 from harness.comparison import statistics
 from harness.execution import environments
 from harness.inputs import checkpoint, models
 from harness.inputs.models import Model, Size
+from studies import turns
+from studies.turns import Peer
 from sut.contract import Batch, Workload
 from sut.registry import SUTS
 
@@ -137,7 +137,7 @@ def _ratio(times: np.ndarray, others: np.ndarray) -> statistics.Ratio:
 
 
 def _specification(sut: str, model: Model, size: Size, path: Path, rows: int) -> dict[str, Any]:
-    """What benchmarks.turns is told."""
+    """What studies.turns is told."""
     lengths = {name: [size.inputs[key]] for name, key in _BUCKETS.items()} if _generates(model) else {}
     workload = Workload(
         model=model.name,

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from benchmarks import keras_cost
 from harness.inputs import models
+from studies import keras_cost
 
 NOISE = np.random.default_rng(0).normal(0, 0.01, (2, 60))
 

@@ -1,6 +1,6 @@
-"""Runs in a SUT's environment, for benchmarks/causal_mask.py: benchmarks/turns.py with GPT-2's mask left out, or made in each call.
+"""Runs in a SUT's environment, for studies/causal_mask.py: studies/turns.py with GPT-2's mask left out, or made in each call.
 
-`python -m benchmarks.masked SPEC.json`: the specification's "mask" is true or false. With it a trace and a graph make Transformers' own
+`python -m studies.masked SPEC.json`: the specification's "mask" is true or false. With it a trace and a graph make Transformers' own
 mask, and eager PyTorch makes a plain triangle that all rows share.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from transformers.models.gpt2 import modeling_gpt2
 
-from benchmarks import turns
+from studies import turns
 
 
 def main(specification: Path) -> None:

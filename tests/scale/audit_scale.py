@@ -1,6 +1,6 @@
-"""This benchmark measures the time and memory of an audit, on a run directory of a million samples with real LoadGen logs.
+"""This program measures the time and memory of an audit, on a run directory of a million samples with real LoadGen logs.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P benchmarks/audit_scale.py [--samples N] [--keep DIR]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m tests.scale.audit_scale [--samples N] [--keep DIR]
 
 The first `./run.sh list` makes that environment. LoadGen's Offline performance and accuracy tests run once each, each in its own process.
 Their answers of eight bytes lie ready. Beside LoadGen's logs lies what the heavy checks read: trace, reference, record, truncated log.
@@ -120,7 +120,7 @@ def _make(run: Path, samples: int) -> None:
         folder = run / "raw" / test
         folder.mkdir(parents=True)
         (folder / "user.conf").write_text("".join(f"bert-tiny.Offline.{key} = {value}\n" for key, value in conf.items()))
-        command = [sys.executable, "-P", __file__, "--test", mode, "--keep", str(folder), "--samples", str(samples)]
+        command = [sys.executable, "-P", "-m", "tests.scale.audit_scale", "--test", mode, "--keep", str(folder), "--samples", str(samples)]
         subprocess.run(command, check=True)
         submitted = run / _TREE / ("performance/run_1" if test == "performance" else "accuracy")
         submitted.mkdir(parents=True)

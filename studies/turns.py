@@ -3,7 +3,7 @@
 A process is stopped (SIGSTOP) until its next turn. Its threads can then neither spin nor work while another process is measured, and the
 frameworks run with the settings that they have in the harness.
 
-`python -m benchmarks.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares inputs.npz beside it, and answers each
+`python -m studies.turns SPEC.json` loads the specification's SUT (`benchmarks.answers`), prepares inputs.npz beside it, and answers each
 line of its input with a line of JSON: `turn S` with the milliseconds of a call, `layers S` with the share of a call's time in each layer.
 """
 

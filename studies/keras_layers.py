@@ -1,8 +1,8 @@
 """Where the time of one call goes, with Keras on JAX and without Keras: a table in Markdown, and a picture.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.keras_layers [--batch-size N] [--seconds N] [--out FILE.svg]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.keras_layers [--batch-size N] [--seconds N] [--out FILE.svg]
 
-The call is `predict` and `to_host` of bert. First both SUTs take turns, as in benchmarks/keras_cost.py, which gives the time of a call.
+The call is `predict` and `to_host` of bert. First both SUTs take turns, as in studies/keras_cost.py, which gives the time of a call.
 Then each calls by itself for as long again, and a thousand times a second the running Python frame is looked at, which gives the shares.
 """
 
@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.keras_cost import in_turns, pair
-from benchmarks.turns import LAYERS
 from harness.execution import environments
 from harness.inputs import models
 from harness.report import figures
+from studies.keras_cost import in_turns, pair
+from studies.turns import LAYERS
 from sut.registry import SUTS
 
 _KERAS = "keras3-jax"

@@ -1,6 +1,6 @@
-"""This benchmark measures what GPT-2's explicit causal mask costs native PyTorch. It prints a table in Markdown.
+"""This program measures what GPT-2's explicit causal mask costs native PyTorch. It prints a table in Markdown.
 
-    PYTHONPATH=. .cache/environments/core/bin/python -P -m benchmarks.causal_mask [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
+    PYTHONPATH=. .cache/environments/core/bin/python -P -m studies.causal_mask [--size S] [--tokens A B …] [--batch-size N] [--seconds N]
 
 The first `./run.sh list` makes that environment. No input is padded or packed, so `scaled_dot_product_attention` needs no mask:
 it may be told that attention is causal. Without a cache of keys and values Transformers looks at the positions to see whether inputs are
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import keras_cost
 from harness.execution import environments
 from harness.inputs import models
+from studies import keras_cost
 
 _EXECUTIONS = ("native-torch-eager", "native-torch-script", "native-torch-compile")
 
@@ -39,7 +39,7 @@ def main() -> None:
     for tokens in flags.tokens:
         shape = (flags.batch_size, tokens)
         ids = np.random.default_rng(0).integers(3, size.config["vocab_size"], shape).astype(np.int32)
-        with keras_cost.together(members, model, size, {"input_ids": ids}, flags.cache, "benchmarks.masked") as peers:
+        with keras_cost.together(members, model, size, {"input_ids": ids}, flags.cache, "studies.masked") as peers:
             times = keras_cost.in_turns(peers, flags.seconds)
         for sut, masked, bare in zip(_EXECUTIONS, times[::2], times[1::2], strict=True):
             keras_cost.say(

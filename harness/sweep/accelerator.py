@@ -1,0 +1,91 @@
+"""A sweep with a deadline on an accelerator: it loses no seconds, and knows the memory's speed."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pynvml
+
+from formats.result import Result
+from harness.errors import HarnessError
+from harness.execution import environments
+from harness.inputs import models
+from harness.request.request import Request
+from sut.registry import REFERENCE, spec_of
+
+_FEWEST_TOKENS = 8  # of an answer: with fewer, most of the time is the prompt's
+# Copies 1 GiB ten times in a row. Prints the bytes read and written a second, of the best of four.
+_COPY = """
+import sys, time, torch
+source = torch.ones(1 << 28, device=sys.argv[1])
+target = torch.empty_like(source)
+best = 0.0
+for _ in range(4):
+    start = time.perf_counter()
+    for _ in range(10):
+        target.copy_(source)
+    target[-1].item()
+    best = max(best, 20 * source.nbytes / (time.perf_counter() - start))
+print(best)
+"""
+
+
+def save_time(cache: Path) -> None:
+    """Let JAX keep the kernels that it compiles, as PyTorch does, and hold the driver open.
+
+    Each cell has two workers, and the second one would compile all again. If the driver is not
+    persistent, each opening starts the GPU again.
+    """
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+
+
+def bytes_per_second(request: Request, say: Callable[[str], None]) -> float:
+    """Bytes a second, read and written, that the device copies in its own memory. 0: not known."""
+    asked, device, round_ = request.asked, request.device, request.rules.round
+    name = spec_of(REFERENCE).environment
+    try:
+        if asked.python:
+            torch = environments.adopt(asked.python, name, round_, device, asked.cache)
+        else:
+            torch = environments.ensure(asked.cache, name, device, round_, say)
+        command = [str(torch.python), "-c", _COPY, device]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return float(done.stdout)
+    except (HarnessError, subprocess.SubprocessError, ValueError) as e:
+        say(f"the speed of the device's memory is not known: {e}")
+        return 0.0
+
+
+def bandwidth_share(result: Result, copied: float) -> float | None:
+    """The bytes of weights that decoding reads a second, over those that the device copies.
+
+    Each step of a batch reads the weights once. Tables of which a token reads one row do not
+    count, nor do keys and values. An embedding that is the head too is read whole. None for a cell
+    that generates fewer than 8 tokens.
+
+    Args:
+        copied: bytes a second, as `bytes_per_second` measures them.
+    """
+    cell = result.cell
+    tokens = result.metrics.get("tokens_per_second")
+    if not copied or not tokens or cell.task != "generate":
+        return None
+    size = models.load(cell.model, cell.task).sizes.get(cell.size)
+    if size is None:  # that of a user's weights
+        return None
+    if (cell.new_tokens or size.inputs["new_tokens"]) < _FEWEST_TOKENS:
+        return None
+    tables = ["wpe.weight"]
+    if not size.config.get("tie_word_embeddings", True):
+        tables.append("model.embed_tokens.weight")
+    rows = sum(math.prod(tensor.shape) for tensor in size.tensors if tensor.name in tables)
+    bytes_per_step = size.weight_bytes(cell.precision) * (1 - rows / size.parameters)
+    return bytes_per_step * tokens / cell.batch_size / copied

@@ -1,0 +1,55 @@
+"""The end of a sweep's time (`--for`): whether a cell may begin, and how long it may take."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+
+LONGEST_CELL = 1 / 3
+"""No cell takes more than this share of the time, so that one slow cell leaves room for others."""
+_LAST, _LAST_S = 1 / 20, 60.0
+
+
+class TimeUp(KeyboardInterrupt):
+    """The time of a measurement is over: its worker ends and its files stay, as after Ctrl-C."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """Attributes:
+    seconds: how long the sweep may take.
+    end_s: when it ends, on the monotonic clock.
+    """
+
+    seconds: float
+    end_s: float
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the end. Negative after it."""
+        return self.end_s - time.monotonic()
+
+    @property
+    def over(self) -> bool:
+        """Whether no further cell begins: in the last minute, or twentieth if less."""
+        return self.left_s < min(_LAST_S, _LAST * self.seconds)
+
+    @contextmanager
+    def limit(self, share: float = 1.0) -> Iterator[None]:
+        """Raise TimeUp in the block at the end, or after this share of the whole time."""
+        seconds = max(min(self.left_s, share * self.seconds), 1e-3)
+
+        def end(number: int, frame: object) -> NoReturn:
+            raise TimeUp(f"cut off after {seconds:.0f} s")
+
+        before = signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)

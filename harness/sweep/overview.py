@@ -1,0 +1,139 @@
+"""The cells of a sweep as a table, and as a page that is written after each cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from formats.result import Metric, Result
+from harness.figure import compared, short
+from harness.comparison import compare
+from harness.comparison.statistics import Ratio, interval
+from harness.sweep import loop, schedule
+from harness.sweep.accelerator import bandwidth_share
+from harness.sweep.cells import Series
+from harness.sweep.schedule import Results
+
+FILE = "overview.md"
+COLUMNS = ("cell", "status", "repeats", "median", "times as fast as the first", "reason")
+_MORE = (
+    "tokens/s",
+    "ms/step",
+    "Keras' table, A100: ms/step",
+    "share of a large product",
+    "share of bandwidth",
+    "peak GB",
+    "J/sample",
+    "MHz",
+    "error, and its limit",
+    "seconds",
+)
+_JOULES = "joules_per_sample_"
+_SHARES = """\
+- Share of a large product: the model's operations a second, over those of a large matrix product of
+  the same framework.
+- Share of bandwidth: the bytes of weights that decoding reads a second, over those that the device
+  copies. An embedding that is no head, keys and values are not counted. It needs 8 new tokens.
+"""
+
+
+def write(
+    folder: Path,
+    command: str,
+    series: Sequence[Series],
+    copied: float,
+    machine: str,
+    results: Results,
+) -> None:
+    """Write overview.md in the sweep's folder. A reader never sees half of it.
+
+    Args:
+        command: the one that goes on.
+        copied: bytes a second that the device copies in its own memory; 0: not known.
+        machine: the doctor's findings.
+    """
+    *columns, reason = COLUMNS
+    good_last = sorted(results.items(), key=lambda item: item[1].status == "ok")
+    shown = {number: result for (number, _), result in good_last}
+    table = [[*columns, *_MORE, reason], ["---"] * (len(COLUMNS) + len(_MORE))]
+    for one, (*texts, reason) in zip(series, rows(series, results), strict=True):
+        result = shown.get(one.number)
+        more = _more(result, copied) if result else [""] * len(_MORE)
+        table.append([*texts, *more, reason.replace("|", "\\|")])
+    lines = [f"`{command}` goes on. No figure here is an MLPerf result.\n"]
+    if copied:
+        lines.append(f"- The device copies {copied / 1e9:,.0f} GB/s, read and written.")
+    lines.append(_SHARES)
+    lines += [f"| {' | '.join(texts)} |" for texts in table]
+    lines.append(f"\n```text\n{machine}```\n")
+    partial = folder / f"{FILE}.partial"
+    partial.write_text("\n".join(lines), encoding="utf-8")
+    partial.replace(folder / FILE)
+
+
+def _more(result: Result, copied: float) -> list[str]:
+    """The texts below the headings `_MORE`."""
+    metrics, accuracy = result.metrics, result.accuracy
+    published = compare.published_for(result.cell).get(result.cell.sut)
+    peak_bytes = result.peak_device_bytes or result.peak_host_bytes
+    sources = [name for name in metrics if name.startswith(_JOULES)]
+    joules = [f"{short(metrics[name])} {name.removeprefix(_JOULES)}" for name in sources]
+    clocks = [str(c["sm_mhz"]) for c in result.energy.get("clocks", ()) if "sm_mhz" in c]
+    return [
+        short(metrics.get("tokens_per_second")),
+        short(metrics.get("ms_per_step")),
+        short(published.ms_per_step) if published and result.cell.size == "full" else "",
+        _percent(metrics.get("matrix_share")),
+        _percent(bandwidth_share(result, copied)),
+        f"{peak_bytes / 1e9:.2f}" if peak_bytes else "",
+        ", ".join(joules),
+        "–".join(clocks),
+        f"{accuracy['value']:.3g}, {accuracy['threshold']:.3g}" if accuracy else "",
+        f"{result.seconds.get('total', 0):.0f}",
+    ]
+
+
+def _percent(part: float | None) -> str:
+    return "" if part is None else f"{part:.1%}"
+
+
+def rows(series: Sequence[Series], results: Results) -> Iterator[list[str]]:
+    """A row for each cell: its status, its median, and its speed over that of its first rival."""
+    for one in series:
+        own = [result for (number, _), result in sorted(results.items()) if number == one.number]
+        good = [metric for result in own if result.status == "ok" and (metric := compared(result))]
+        ratio = schedule.ratio_to_first(one, series, results)
+        status, reason = _status(one, own)
+        speed = _median(good) if good else ""
+        yield [one.label, status, f"{len(good)}", speed, _compared(ratio) if ratio else "", reason]
+
+
+def _status(one: Series, own: Sequence[Result]) -> tuple[str, str]:
+    """(how a cell ended, why). The first of its runs that is not ok decides."""
+    for result in own:
+        if result.status != "ok":
+            return result.status, result.reason
+    if not own:
+        return "unsupported" if one.obstacle else "not measured", one.obstacle
+    disturbed = sum(bool(loop.disturbed(result)) for result in own)
+    return "ok", f"{disturbed} of {len(own)} runs disturbed" if disturbed else ""
+
+
+def _median(metrics: Sequence[Metric]) -> str:
+    """The median with its unit, and the least and the most of several runs."""
+    figures = [metric.value for metric in metrics]
+    text = f"{short(median(figures))} {metrics[0].unit}"
+    if len(figures) == 1:
+        return text
+    return f"{text}, {short(min(figures))} to {short(max(figures))}"
+
+
+def _compared(ratio: Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g}, too few repeats"
+    between = interval(ratio.low, ratio.high)
+    if ratio.unsure:
+        return f"inconclusive ({between})"
+    words = "" if ratio.different else ", no difference shown"
+    return f"{ratio.value:.3g} ({between}){words}"

@@ -1,0 +1,200 @@
+"""A sweep with --for: its order, its end, what is cut off, and the page that each cell leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from formats.result import Result, Status
+from harness.execution.environments import ROOT
+from harness.inputs import models
+from harness.sweep import accelerator, deadline, loop, overview, recipe
+from tests.conftest import CACHE
+from tests.support.synthetic_runs import cell
+
+FLAGS = ["--cache", CACHE, "--repeats", 1, "--for", "60s"]
+GOOD, SLOW = 'sut-option = ["latency-ms=1"]', 'sut-option = ["latency-ms=20000"]'
+
+pytestmark = pytest.mark.usefixtures("made_environment")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Lines of cells → a recipe of them."""
+
+    def make(*lines):
+        path = tmp_path / "mine.toml"
+        defaults = 'sut = "mock"\nmodel = "bert"\nscenario = "Offline"\nduration = 0.2\n'
+        cells = "".join(f"[[cells]]\n{line}\n" for line in lines)
+        path.write_text(f"[defaults]\n{defaults}{cells}")
+        return path
+
+    return make
+
+
+def page(out):
+    """overview.md → a dictionary for each row of its table."""
+    (path,) = out.glob("sweeps/*/overview.md")
+    lines = [line for line in path.read_text().splitlines() if line.startswith("| ")]
+    head, _, *rows = [[text.strip() for text in line[1:-1].split(" | ")] for line in lines]
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
+def test_each_cell_has_a_row_with_its_figures_or_its_reason(sweep, write):
+    code, _, said = sweep(write(GOOD, 'precision = "bfloat16"', "batch-size = 2"), *FLAGS)
+    assert code == 0
+    rows = page(sweep.out)
+    assert [row["status"] for row in rows] == ["ok", "unsupported", "ok"]
+    assert "samples/s" in rows[0]["median"] and float(rows[0]["seconds"]) > 0
+    assert "mock computes in float32" in rows[1]["reason"]
+    assert "overview.md shows all" in said and " left" in said
+    text = next(sweep.out.glob("sweeps/*/overview.md")).read_text()
+    assert "`./run.sh sweep " in text and "other load" in text  # the doctor's
+
+
+def test_a_cell_that_takes_too_long_is_cut_off_and_others_go_on(sweep, write, monkeypatch):
+    monkeypatch.setattr(loop, "LONGEST_CELL", 0.1)
+    code, document, _ = sweep(write(SLOW, "batch-size = 2"), *FLAGS, "--json")
+    assert code == 1
+    assert [c["status"] for c in document["cells"]] == ["skipped", "ok"]
+    reason = "cut off after 6 s; the same command goes on with it"
+    assert document["cells"][0]["reason"] == page(sweep.out)[0]["reason"] == reason
+
+
+def test_a_cell_that_was_cut_off_goes_first_and_after_two_times_last(sweep, write, monkeypatch):
+    measured = []
+    monkeypatch.setattr(loop.run, "make_weights", lambda *_: None)
+
+    def cut(request, *_):
+        measured.append(request.batch_size)
+        raise deadline.TimeUp("cut off")
+
+    monkeypatch.setattr(loop.run, "run", cut)
+
+    for _ in range(3):
+        sweep(write("batch-size = 4", "batch-size = 2"), *FLAGS)
+    assert measured == [4, 2] * 2 + [4, 2]  # both were cut off equally often
+    (folder,) = (path for path in sweep.out.glob("sweeps/*"))
+    (folder / "cut-off.txt").write_text("0\n0\n1\n")
+    measured.clear()
+    sweep(write("batch-size = 4", "batch-size = 2"), *FLAGS)
+    assert measured == [2, 4]
+
+
+def test_when_the_time_is_up_the_cells_that_are_left_are_listed(sweep, write, monkeypatch):
+    monkeypatch.setattr(deadline, "_LAST", 1)
+    code, document, said = sweep(write(GOOD), *FLAGS, "--json")
+    assert (code, document["cells"]) == (0, [])
+    assert "the time is up; the same command goes on" in said
+    assert [row["status"] for row in page(sweep.out)] == ["not measured"]
+
+
+def test_failed_cells_are_tried_last_and_keep_their_row(sweep, write, tests_run, monkeypatch):
+    path = write('sut-option = ["raise-at=30"]', "batch-size = 2")
+    sweep(path, *FLAGS, "--fail-fast")
+    sweep(path, *FLAGS)
+    assert tests_run == ["performance", "performance", "accuracy", "performance"]
+    monkeypatch.setattr(deadline, "_LAST", 1)
+    sweep(path, *FLAGS)
+    assert [row["status"] for row in page(sweep.out)] == ["error", "ok"]
+
+
+def test_killed_at_any_moment_the_page_stays_and_the_sweep_goes_on(tmp_path, write):
+    path = write(GOOD, SLOW.replace("20000", "50"))
+    words = [ROOT / "run.sh", "sweep", path, *FLAGS, "--out", tmp_path]
+    command = [str(word) for word in words]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not list(tmp_path.rglob("result.json")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    time.sleep(0.5)  # within the second cell
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert [row["status"] for row in page(tmp_path)] == ["ok", "not measured"]
+    (first,) = tmp_path.rglob("result.json")
+    before = first.read_bytes()
+    subprocess.run(command, check=True, capture_output=True)
+    assert [row["status"] for row in page(tmp_path)] == ["ok", "ok"]
+    assert first.read_bytes() == before  # it was not measured again
+
+
+@pytest.mark.parametrize("time_", ["30", "0s", "-1s", "1 h", "nan", "1d"])
+def test_a_time_that_is_none_is_refused(sweep, write, time_):
+    code, _, said = sweep(write(GOOD), f"--for={time_}")
+    assert (code, f"--for {time_}: a time such as 90s, 30min or 2h" in said) == (2, True)
+
+
+def test_suts_that_an_interpreter_lacks_are_unsupported(sweep, write):
+    recipe_ = write('sut = "native-torch-eager"')
+    code, document, _ = sweep(recipe_, *FLAGS, "--python", sys.executable, "--json")
+    assert (code, document["cells"]) == (0, [])
+    (refused,) = document["refused"]
+    assert " lacks torch" in refused["reason"]
+    assert sweep(recipe_, *FLAGS, "--python", "no-such-python")[0] == 3
+
+
+def result(of, **metrics):
+    values = {"mode": "quick", "round": "v6.1", "directory": "", "status": Status.OK}
+    return Result(cell=of, metrics=metrics, **values)
+
+
+def test_the_share_of_a_large_product_has_a_column():
+    of = cell("native-torch-eager")
+    texts = overview._more(result(of, samples_per_second=1.0, matrix_share=0.125), 8e11)
+    shown = dict(zip(overview._MORE, texts, strict=True))
+    assert (shown["share of a large product"], shown["share of bandwidth"]) == ("12.5%", "")
+
+
+def share_of_bandwidth(model, size, **changes):
+    """Of 100 steps a second in bfloat16, on a device that copies 1 TB/s."""
+    work = {"model": model, "size": size, "task": "generate", "batch_size": 4}
+    of = cell("native-torch-eager", precision="bfloat16", **work, **changes)
+    return accelerator.bandwidth_share(result(of, tokens_per_second=400.0), 1e12)
+
+
+def test_an_embedding_counts_as_bandwidth_only_if_it_is_the_head_too():
+    llama, gemma = (models.load(name).sizes["full"] for name in ("llama", "gemma"))
+    read = llama.parameters - 128_256 * 4_096
+    assert share_of_bandwidth("llama", "full") == pytest.approx(100 * 2 * read / 1e12)
+    assert share_of_bandwidth("gemma", "full") == pytest.approx(100 * 2 * gemma.parameters / 1e12)
+
+
+@pytest.mark.parametrize(("new_tokens", "given"), [(1, False), (7, False), (8, True), (None, True)])
+def test_a_share_of_bandwidth_needs_eight_new_tokens(new_tokens, given):
+    assert (share_of_bandwidth("mistral", "base", new_tokens=new_tokens) is not None) == given
+
+
+def test_jax_keeps_its_kernels_unless_the_user_says_where(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "mine")
+    monkeypatch.delenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", raising=False)
+    accelerator.save_time(tmp_path)
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == "mine"
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    accelerator.save_time(tmp_path)
+    assert os.environ.pop("JAX_COMPILATION_CACHE_DIR") == str(tmp_path / "jax")
+    assert os.environ.pop("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS") == "0"
+
+
+def test_a_block_with_a_limit_ends_in_time():
+    start_s = time.monotonic()
+    with pytest.raises(deadline.TimeUp, match="cut off after 0 s"):
+        with deadline.Deadline(1.0, time.monotonic() + 1.0).limit(0.2):
+            time.sleep(5)
+    assert 0.1 < time.monotonic() - start_s < 2
+    with deadline.Deadline(1.0, time.monotonic() + 0.1).limit():
+        pass
+    time.sleep(0.2)  # the limit is over with its block
+
+
+def test_the_accelerators_list_begins_with_every_sut_and_goes_on_with_full_models():
+    first, second, *_ = grids = recipe.read("accelerator").grids
+    assert (first["sut"], first["size"], second["size"]) == (["all"], ["tiny"], ["full"])
+    suts = {sut for each in grids for sut in each["sut"] if each["size"] == ["full"]}
+    others = {"native-jax", "native-torch-compile", "native-torch-eager"}
+    assert suts == {"keras3-jax", "keras3-torch"} | others
+    precisions = {precision for each in grids for precision in each["precision"]}
+    assert precisions == {"float32", "tf32", "bfloat16"}
