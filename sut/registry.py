@@ -31,6 +31,9 @@ ONE_PACKAGE = (("tensorflow-cpu", "tensorflow"),)
 CPU_BUILDS = {"torch": ("--torch-backend", "cpu")}
 """Distribution whose builds for the CPU are not on PyPI, which has its large CUDA builds → what tells uv where they are."""
 
+CPU_INDEXES = {"torch": "https://download.pytorch.org/whl/cpu"}
+"""The same distribution → the package index with its builds for the CPU, for pip."""
+
 COMES_WITH_TORCH = ("torch", "triton", "sympy", "mpmath", "networkx", "setuptools", "cuda-", "nvidia-")
 """Distributions, and beginnings of their names, that an interpreter with PyTorch for GPUs has."""
 

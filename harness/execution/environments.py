@@ -249,6 +249,12 @@ def _bootstrap_uv(directory: Path, lock: Path) -> str:
     return str(directory / "bin" / "uv")
 
 
+def folders_with(name: str) -> set[str]:
+    """Return the folders of PIP_FIND_LINKS that hold a distribution."""
+    folders = os.environ.get("PIP_FIND_LINKS", "").split()
+    return {folder for folder in folders if next(Path(folder).glob(f"{name}-*"), None)}
+
+
 def sources(locks: list[Path]) -> list[str]:
     """uv reads no configuration of pip: pass on where pip was told to look, and where builds for the CPU are (`CPU_BUILDS`).
 
@@ -259,7 +265,7 @@ def sources(locks: list[Path]) -> list[str]:
         return ["--offline", "--no-index", "--find-links", str(bundle / wheels.FOLDER)]
     folders, flags = os.environ.get("PIP_FIND_LINKS", "").split(), list[str]()
     for name, source in CPU_BUILDS.items():
-        holders = {folder for folder in folders if next(Path(folder).glob(f"{name}-*"), None)}
+        holders = folders_with(name)
         locked = (lock.stem for lock in locks if re.search(rf"^{name}==", lock.read_text(encoding="utf-8"), re.M))
         devices = {stem.rpartition("-")[2] for stem in locked}
         if any(DEVICES[device].accelerator for device in devices & DEVICES.keys()):

@@ -1,19 +1,17 @@
-"""A bundle holds what its locks name, is completed where it broke off, and is refused where it cannot work. Real uv, tiny wheels."""
+"""A bundle holds what its locks name and is refused if it cannot work. Real pip and uv, tiny wheels."""
 
-import http.server
 import json
+import os
 import re
 import subprocess
 import sys
-import threading
 import zipfile
 
 import pytest
 
 from harness.errors import EnvironmentFailure
 from harness.execution import bundle, environments, wheels
-from harness.execution.bundle import Wheel
-from tests.support.wheels import HERE, PYTHON, digest, lock, wheel
+from tests.support.wheels import HERE, PYTHON, lock, wheel
 from tests.support.wheels import bundle as made_bundle
 
 pytestmark = pytest.mark.skipif(
@@ -21,108 +19,126 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+TARGET = "manylinux_2_28_x86_64"
+
+
 @pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A folder that stands for the package index, and the only one."""
+def index(tmp_path, monkeypatch, made_environment):
+    """A folder that stands for the package index, and the only one. pip is that of the core."""
+    monkeypatch.setattr(sys, "executable", str(made_environment.python))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     return tmp_path / "index"
 
 
-def test_of_each_package_the_best_wheel_for_the_target_is_taken(tmp_path, index):
-    tags = ("py3-none-any", "cp312-cp312-manylinux_2_17_x86_64", "cp312-cp312-manylinux_2_28_x86_64", "cp312-cp312-manylinux_2_28_aarch64")
+def download(tmp_path, locks, *platforms, device="cpu"):
+    """→ the files that the environment `thing` has."""
+    plan = {"thing": bundle.packages(locks, "3.12", platforms or [TARGET])}
+    folder = tmp_path / "wheels"
+    return bundle.download(plan, "3.12", device, folder, lambda text: None)["thing"]
+
+
+def test_of_each_package_the_best_wheel_for_each_platform_is_taken(tmp_path, index):
+    machines = ("2_17_x86_64", "2_28_x86_64", "2_28_aarch64")
+    tags = ["py3-none-any", *(f"cp312-cp312-manylinux_{machine}" for machine in machines)]
     there = [wheel(index, "fast", tag) for tag in (*tags, "cp313-cp313-manylinux_2_17_x86_64")]
     locked = [lock(tmp_path / "thing-cpu.txt", *there)]
-    found = {target: bundle.resolve(locked, "3.12", target)[0].filename for target in (f"manylinux_2_{n}_x86_64" for n in (17, 28))}
-    assert found == {"manylinux_2_17_x86_64": f"fast-1.0-{tags[1]}.whl", "manylinux_2_28_x86_64": f"fast-1.0-{tags[2]}.whl"}
+    for machine, tag in zip(machines, tags[1:], strict=True):
+        assert download(tmp_path, locked, f"manylinux_{machine}") == [f"fast-1.0-{tag}.whl"]
+    both = download(tmp_path, locked, "manylinux_2_28_x86_64", "manylinux_2_28_aarch64")
+    assert both == sorted(f"fast-1.0-{tag}.whl" for tag in tags[2:])
+
+
+def test_markers_are_those_of_the_other_python(tmp_path):
+    locked = tmp_path / "thing-cpu.txt"
+    locked.write_text(
+        "a==1 ; python_full_version < '3.12'\n"
+        "a==2 ; python_full_version >= '3.12' \\\n    --hash=sha256:00\n"
+        "b==1 ; sys_platform == 'win32'\n"
+        "c==1 ; platform_machine == 'aarch64'\n"
+    )
+    named = {python: bundle.packages([locked], python, [TARGET]) for python in ("3.11", "3.12")}
+    assert [str(package) for package in named["3.11"]] == ["a==1"]
+    assert [str(package) for package in named["3.12"]] == ["a==2"]
+    assert named["3.12"][0].hashes == ("--hash=sha256:00",)
+    other = bundle.packages([locked], "3.12", ["manylinux_2_28_aarch64"])
+    assert [str(package) for package in other] == ["a==2", "c==1"]
 
 
 def test_a_package_without_a_wheel_for_the_target_is_named(tmp_path, index):
-    locked = [lock(tmp_path / "thing-cpu.txt", wheel(index, "fast", "cp312-cp312-manylinux_2_28_x86_64"))]
-    with pytest.raises(EnvironmentFailure, match="fast"):
-        bundle.resolve(locked, "3.12", "manylinux_2_28_aarch64")
+    there = wheel(index, "fast", "cp312-cp312-manylinux_2_28_x86_64")
+    locked = [lock(tmp_path / "thing-cpu.txt", there)]
+    words = "no wheel of fast==1.0 for Python 3.12 on manylinux_2_28_aarch64: ERROR"
+    with pytest.raises(EnvironmentFailure, match=words):
+        download(tmp_path, locked, "manylinux_2_28_aarch64")
 
 
 def test_a_file_that_the_lock_does_not_name_is_refused(tmp_path, index):
     locked = lock(tmp_path / "thing-cpu.txt", wheel(index, "fast"))
     locked.write_text(re.sub("sha256:..", "sha256:00", locked.read_text()))
-    with pytest.raises(EnvironmentFailure, match="fast"):
-        bundle.resolve([locked], "3.12", "manylinux_2_28_x86_64")
+    with pytest.raises(EnvironmentFailure, match="HASHES FROM THE REQUIREMENTS FILE"):
+        download(tmp_path, [locked])
+    assert list((tmp_path / "wheels").iterdir()) == []
+
+
+def test_a_wheel_that_is_there_is_kept_and_a_damaged_one_is_replaced(tmp_path, index):
+    locked = [lock(tmp_path / "thing-cpu.txt", wheel(index, "fast"))]
+    path = tmp_path / "wheels" / download(tmp_path, locked)[0]
+    content = path.read_bytes()
+    inode = path.stat().st_ino
+    download(tmp_path, locked)
+    assert path.stat().st_ino == inode
+    path.write_bytes(content[:-1])
+    download(tmp_path, locked)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize(("device", "version"), [("cpu", "1.0+cpu"), ("cuda", "1.0")])
+def test_each_device_has_its_own_build_of_torch(tmp_path, index, device, version):
+    for each in ("1.0", "1.0+cpu"):
+        wheel(index, "torch", version=each)
+    locked = tmp_path / f"thing-{device}.txt"
+    locked.write_text("torch==1.0\n")
+    name = f"torch-{version}-py3-none-any.whl"
+    assert download(tmp_path, [locked], device=device) == [name]
+    whole = (index / name).read_bytes()
+    (tmp_path / "wheels" / name).write_bytes(whole[:-9])
+    download(tmp_path, [locked], device=device)
+    assert (tmp_path / "wheels" / name).read_bytes() == whole, "an interrupted copy is replaced"
+
+
+def _versions(text):
+    return dict(re.findall(r"^([\w.-]+)==(\S+)", text, re.M))
 
 
 def test_the_keras_part_holds_no_framework_and_a_machine_that_measures_needs_no_figures():
-    keras = [environments.LOCKS / f"keras3-{name}-cuda.txt" for name in ("jax", "tensorflow", "torch")]
-    names = set(re.findall(r"^([\w.-]+)==", bundle.shared(keras), re.M))
-    assert {"keras", "keras-hub", "h5py"} <= names
-    assert not [name for name in names if re.match(r"jax|torch|tensorflow|nvidia-(?!ml-py)|triton|cuda", name)]
-    assert "matplotlib" not in bundle.for_measuring(environments.LOCKS / "core.txt")
+    core, beside = map(_versions, bundle.parts("cuda", [], reference=False))
+    assert {"keras", "keras-hub", "h5py"} <= beside.keys()
+    frameworks = "jax|torch|tensorflow|nvidia-(?!ml-py)|triton|cuda"
+    assert not [name for name in beside if re.match(frameworks, name)]
+    assert {"numpy", "scipy", "uv"} <= core.keys()
+    assert "matplotlib" not in core
+
+
+def test_what_the_python_there_has_is_left_out():
+    for text in bundle.parts("cuda", ["numpy", "scipy"], reference=True):
+        assert not {"numpy", "scipy"} & _versions(text).keys()
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_with_the_references_libraries_a_python_with_torch_alone_lacks_nothing(device):
-    keras = bundle.shared([environments.LOCKS / f"keras3-{name}-{device}.txt" for name in ("jax", "tensorflow", "torch")])
-    brought = keras + bundle.beside_torch(environments.LOCKS / f"native-torch-{device}.txt", keras)
-    versions = dict(re.findall(r"^([\w.-]+)==(\S+)", brought, re.M))
+    versions = _versions(bundle.parts(device, [], reference=True)[1])
     assert not [name for name in versions if re.match(r"torch|triton|cuda|nvidia-(?!ml-py)", name)]
     wanted = environments._requirements(environments.LOCKS / f"native-torch-{device}.in")
     assert {name for name, _ in wanted} - versions.keys() == {"torch"}
     own = (environments.LOCKS / f"native-torch-{device}.txt").read_text()
-    assert [n for n, v in re.findall(r"^([\w.-]+)==(\S+)", own, re.M) if versions.get(n, v) != v and n != "networkx" and n != "numpy"] == []
-
-
-class Interrupting(http.server.BaseHTTPRequestHandler):
-    """Sends the file of the class, from where it is asked to; the first answer breaks off in the middle."""
-
-    content, answers = b"", 0
-
-    def do_GET(self):  # noqa: N802
-        start = int(self.headers.get("Range", "bytes=0-")[6:-1])
-        type(self).answers += 1
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(self.content) - start))
-        self.end_headers()
-        self.wfile.write(self.content[start : len(self.content) // 2 if self.answers == 1 else None])
-
-    def do_HEAD(self):  # noqa: N802
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(self.content)))
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def server():
-    Interrupting.content, Interrupting.answers = bytes(range(256)) * 4000, 0
-    with http.server.HTTPServer(("127.0.0.1", 0), Interrupting) as made:
-        thread = threading.Thread(target=made.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{made.server_port}/fast.whl"
-        made.shutdown()
-        thread.join()
-
-
-def test_a_size_that_the_index_does_not_tell_is_asked_of_the_server(server):
-    assert bundle._sized(Wheel("fast.whl", server, 0, "")).bytes == len(Interrupting.content)
-    assert bundle._sized(Wheel("fast.whl", "http://127.0.0.1:1/fast.whl", 0, "")).bytes == 0
-
-
-def test_a_download_that_broke_off_goes_on_where_it_was(tmp_path, server):
-    whole = tmp_path / "whole"
-    whole.write_bytes(Interrupting.content)
-    one, came = Wheel("fast.whl", server, len(Interrupting.content), digest(whole)), []
-    bundle.fetch(one, tmp_path / "wheels", came.append)
-    assert sum(came) == one.bytes == (tmp_path / "wheels/fast.whl").stat().st_size
-    assert Interrupting.answers == 2
-    assert bundle.missing(tmp_path / "wheels", [one]) == []
-
-
-def test_what_is_not_the_file_of_its_hash_never_gets_its_name(tmp_path, server):
-    one = Wheel("fast.whl", server, len(Interrupting.content), "0" * 64)
-    with pytest.raises(EnvironmentFailure, match="not the file of this sha256"):
-        bundle.fetch(one, tmp_path, lambda count: None)
-    assert list(tmp_path.iterdir()) == []
+    others = [
+        name
+        for name, version in re.findall(r"^([\w.-]+)==(\S+)", own, re.M)
+        if versions.get(name, version) != version and name not in ("networkx", "numpy")
+    ]
+    assert others == []
 
 
 @pytest.fixture
