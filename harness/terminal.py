@@ -27,7 +27,7 @@ from scenarios.worker.heartbeat import Beat
 if TYPE_CHECKING:  # they import scipy, and `list` answers at once
     from harness.comparison.compare import Comparison
     from harness.comparison.history import Trend
-    from harness.words import Words
+    from harness.samples.words import Words
 
 _COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from compliance import audit as audits
-from harness import images, locks, masks, result, words
+from harness import locks, result
 from harness.cell import Cell, Result, Status
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
@@ -24,6 +24,7 @@ from harness.measurement import reference
 from harness.measurement.attempt import Attempt, make_job
 from harness.request.plan import memory_shortage, unsupported
 from harness.request.request import Request
+from harness.samples import images, masks, words
 from harness.terminal import duration
 from harness.tree import submission, training
 from scenarios.worker.job import PERFORMANCE, TESTS, Job, WorkerOutcome, write_json

@@ -17,13 +17,14 @@ import numpy as np
 
 from compliance.logs import files, read_summary, trace
 from compliance.training import steps
-from harness import images, masks, summary, terminal, words
+from harness import summary, terminal
 from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
-from harness.images import Shown
-from harness.masks import Drawn
-from harness.words import Words
+from harness.samples import images, masks, words
+from harness.samples.images import Shown
+from harness.samples.masks import Drawn
+from harness.samples.words import Words
 from scenarios.table import SCENARIOS
 
 # Label of LoadGen's summary → what it means. Labels without an entry are shown without a word.

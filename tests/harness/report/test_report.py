@@ -14,12 +14,13 @@ import jsonschema
 import numpy as np
 import pytest
 
-from harness import cli, words
+from harness import cli
 from harness.cell import Metric, Result, Status, SweepMark
 from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
 from harness.report import content, details, exports, figures, keras_published, page, trainings
+from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request

@@ -7,7 +7,7 @@ import json
 import pytest
 from PIL import Image
 
-from harness import cli, images
+from harness import cli
 from harness.cell import Status
 from harness.comparison import compare, tables
 from harness.comparison.runs import Run
@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.measurement import run as measurement
 from harness.measurement.run import not_measured
+from harness.samples import images
 from harness.tree import submission
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
