@@ -5,7 +5,6 @@ That is LoadGen's summary line by line, settings, evidence, audit, latencies, an
 
 from __future__ import annotations
 
-import base64
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -21,9 +20,8 @@ from harness import summary, terminal
 from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
-from harness.samples import images, masks, words
-from harness.samples.images import Shown
-from harness.samples.masks import Drawn
+from harness.samples import gallery, words
+from harness.samples.gallery import Gallery
 from harness.samples.words import Words
 from scenarios.table import SCENARIOS
 
@@ -131,16 +129,9 @@ class Details:
         return words.read(Path(self.group.last.result.directory))
 
     @cached_property
-    def masks(self) -> list[tuple[Drawn, str]]:
-        """The answers of a segmenting model, each with its picture as a data URI. Empty if the run has no pictures."""
-        drawn = masks.read(Path(self.group.last.result.directory))
-        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
-
-    @cached_property
-    def images(self) -> list[tuple[Shown, str]]:
-        """What a model that makes images answered, each as a data URI."""
-        shown = images.read(Path(self.group.last.result.directory))
-        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in shown]
+    def galleries(self) -> list[Gallery]:
+        """The pictures that the model answered with; none if it answers with others than pictures."""
+        return gallery.read(Path(self.group.last.result.directory))
 
     @property
     def seeded(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
@@ -81,8 +82,13 @@ def _environment() -> jinja2.Environment:
         "colour": figures.colour,
         "over_time": _over_time,
         "near": terminal.near,
+        "data_uri": _data_uri,
     }
     return environment
+
+
+def _data_uri(jpeg: bytes) -> str:
+    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"
 
 
 def _over_time(details: Details, name: str) -> Markup:

@@ -1,24 +1,22 @@
-"""This module writes and reads masks/ of a run directory: a segmenting model's masks, drawn over its first images."""
+"""The first masks of a segmenting model, drawn over their images: `masks/` of a run directory."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from compliance import logs
-from compliance.scoring.payload import split
-from harness.inputs.pictures import MEAN
-from scenarios.worker.job import write_json
+from harness.samples import pictures
+from harness.samples.pictures import SIDE, Arrays
 
 FOLDER = "masks"
-_LIST, _SAMPLES, _SIDE = "masks.json", 3, 288
+LEGEND = "Orange: the mask that the model itself scores highest. Green points are of the object, red ones of its background."
+_ANSWER = ("mask", "logits", "score")
 _MASK, _OBJECT, _BACKGROUND = (255, 140, 0), (0, 200, 80), (220, 30, 30)
-_QUALITY, _RADIUS = 85, 5
+_OPACITY, _RADIUS = 0.55, 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,51 +38,49 @@ class Drawn:
     reference_score: float
     iou: float
 
+    @property
+    def caption(self) -> str:
+        """The mask and its scores in words."""
+        scores = f"score {self.score:.3f} (reference {self.reference_score:.3f})"
+        return f"mask {self.mask} of {self.masks}, {scores}, IoU with the reference's {self.iou:.4f}"
 
-def write(directory: Path, inputs: Path) -> None:
-    """Draw the first samples of the accuracy test. No reference: nothing is drawn.
+
+def write(directory: Path, inputs: Path, padding: tuple[float, float, float]) -> None:
+    """Draw the first samples of the accuracy test. Nothing is drawn without a reference.
 
     Args:
         directory: of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
+        padding: the colour that fills up the images, red, green and blue from 0 to 1.
     """
-    if not (directory / "reference.npz").exists():
-        return
-    answers = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads
-    folder = directory / FOLDER
-    folder.mkdir(exist_ok=True)
-    drawn = []
-    with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
-        first = {name: arrays[name][:_SAMPLES] for name in arrays.files}
-        expected = {name: reference[name][:_SAMPLES] for name in ("mask", "logits", "score")}
-    for i in range(len(first["image"])):
-        rows = {name: array[i] for name, array in expected.items()}
-        answer = split(answers, i, rows)
-        best = int(answer["score"].argmax())
-        file = f"{i + 1}.jpg"
-        _picture({name: array[i] for name, array in first.items()}, answer["mask"][best]).save(folder / file, quality=_QUALITY)
-        drawn.append(
-            Drawn(
-                file=file,
-                mask=best + 1,
-                masks=len(answer["score"]),
-                score=round(float(answer["score"][best]), 4),
-                reference_score=round(float(rows["score"][best]), 4),
-                iou=round(_iou(answer["mask"][best], rows["mask"][best]), 5),
-            )
-        )
-    write_json(folder / _LIST, {"samples": [asdict(each) for each in drawn]})
+    pictures.write(directory / FOLDER, _drawn(directory, inputs, padding))
 
 
 def read(directory: Path) -> list[tuple[Drawn, bytes]]:
-    """The samples of a run directory with their JPEG files; none where it holds none, or some that cannot be read."""
-    folder = directory / FOLDER
-    try:
-        document: Any = json.loads((folder / _LIST).read_text(encoding="utf-8"))
-        samples = [Drawn(**sample) for sample in document["samples"]]
-        return [(sample, (folder / Path(sample.file).name).read_bytes()) for sample in samples]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    """Return the samples of a run directory, each with its JPEG file."""
+    return pictures.read(directory / FOLDER, Drawn)
+
+
+def _drawn(
+    directory: Path,
+    inputs: Path,
+    padding: tuple[float, float, float],
+) -> Iterator[tuple[Drawn, Image.Image]]:
+    with np.load(inputs) as arrays:
+        first = {name: arrays[name][: pictures.SAMPLES] for name in arrays.files}
+    for i, answer, reference in pictures.answers(directory, _ANSWER):
+        best = int(answer["score"].argmax())
+        mask = answer["mask"][best]
+        sample = Drawn(
+            file=f"{i + 1}.jpg",
+            mask=best + 1,
+            masks=len(answer["score"]),
+            score=round(float(answer["score"][best]), 4),
+            reference_score=round(float(reference["score"][best]), 4),
+            iou=round(_iou(mask, reference["mask"][best]), 5),
+        )
+        row = {name: array[i] for name, array in first.items()}
+        yield sample, _picture(row, mask, padding)
 
 
 def _iou(mask: np.ndarray, other: np.ndarray) -> float:
@@ -92,18 +88,29 @@ def _iou(mask: np.ndarray, other: np.ndarray) -> float:
     return int((mask & other).sum()) / union if union else 1.0
 
 
-def _picture(sample: dict[str, np.ndarray], mask: np.ndarray) -> Image.Image:
-    """The image with the mask, the points (green: of the object, red: of the background) and the box, without what filled it up."""
+def _picture(sample: Arrays, mask: np.ndarray, padding: tuple[float, float, float]) -> Image.Image:
+    """The image with the mask, the points and the box, without the padding."""
     image = sample["image"]
-    height, width = (int(np.flatnonzero((image != np.array(MEAN, np.float32)).any(axis=(axis, 2))).max(initial=0)) + 1 for axis in (1, 0))
+    is_image = (image != np.array(padding, np.float32)).any(axis=2)
+    width = _length(is_image.any(axis=0))
+    height = _length(is_image.any(axis=1))
     plain = Image.fromarray((image * 255).round().astype(np.uint8))
-    shade = Image.fromarray(mask.astype(np.uint8) * 255).resize(plain.size, Image.Resampling.NEAREST)
-    drawn = Image.composite(Image.blend(plain, Image.new("RGB", plain.size, _MASK), 0.55), plain, shade).crop((0, 0, width, height))
-    scale = _SIDE / max(width, height)
-    drawn = drawn.resize((max(1, round(width * scale)), max(1, round(height * scale))), Image.Resampling.BICUBIC)
+    shade = Image.fromarray(mask.astype(np.uint8) * 255)
+    shade = shade.resize(plain.size, Image.Resampling.NEAREST)
+    orange = Image.blend(plain, Image.new("RGB", plain.size, _MASK), _OPACITY)
+    drawn = Image.composite(orange, plain, shade).crop((0, 0, width, height))
+    scale = SIDE / max(width, height)
+    size = (max(1, round(width * scale)), max(1, round(height * scale)))
+    drawn = drawn.resize(size, Image.Resampling.BICUBIC)
     pen = ImageDraw.Draw(drawn)
     for (x, y), label in zip(sample["points"] * scale, sample["labels"], strict=True):
-        pen.ellipse((x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS), fill=_OBJECT if label else _BACKGROUND, outline="white")
-    for corners in sample.get("boxes", np.empty((0, 2, 2))) * scale:
-        pen.rectangle([tuple(corner) for corner in corners.tolist()], outline=_OBJECT, width=2)
+        corners = (x - _RADIUS, y - _RADIUS, x + _RADIUS, y + _RADIUS)
+        pen.ellipse(corners, fill=_OBJECT if label else _BACKGROUND, outline="white")
+    for box in sample.get("boxes", np.empty((0, 2, 2))) * scale:
+        pen.rectangle([tuple(corner) for corner in box.tolist()], outline=_OBJECT, width=2)
     return drawn
+
+
+def _length(used: np.ndarray) -> int:
+    """How many rows or columns there are up to the last one that is used, at least 1."""
+    return int(np.flatnonzero(used).max(initial=0)) + 1

@@ -1,10 +1,10 @@
-"""What a generating model answered, in words: words.json of a run directory, made where there is a tokenizer."""
+"""The first answers of a generating model, in words: `words.json` of a run directory."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ import numpy as np
 
 from compliance import logs
 from compliance.scoring.tokens import TOKEN_BYTES
-from harness.inputs.tokenizer import Tokenizer
 from scenarios.worker.job import write_json
 
 FILE = "words.json"
 _SAMPLES = 8
+
+Decode = Callable[[Sequence[int]], str]
+"""Token ids → text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +29,7 @@ class Words:
     Attributes:
         prompt, answer, reference: the texts; the last two without the prompt.
         tokens: how many tokens the answer has.
-        differs_at: the first token, from 1, that is not the reference's; None where all are.
+        differs_at: the first token, from 1, that is not the reference's; None if all are.
     """
 
     prompt: str
@@ -42,32 +44,34 @@ class Words:
         return os.path.commonprefix([self.answer, self.reference])
 
 
-def write(directory: Path, inputs: Path, tokenizer: Tokenizer) -> None:
-    """Write words.json: the first eight samples of the accuracy test beside the reference's answers. No reference: no file.
+def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None:
+    """Write words.json: the first eight samples of the accuracy test and the reference's answers.
+
+    There is no file without a reference.
 
     Args:
         directory: of a run whose accuracy test ended well.
         inputs: the .npz that every SUT read.
+        tokenizer: the name of what made the ids.
+        decode: its way back to text, which takes any ids.
     """
     if not (directory / "reference.npz").exists():
         return
-    answers = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads
+    log = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    rows = []
     with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
-        rows = [
-            _words(
-                tokenizer,
-                arrays["input_ids"][i, : arrays["prompt_length"][i]].tolist(),
-                np.frombuffer(answers[i][: len(answers[i]) // TOKEN_BYTES * TOKEN_BYTES], np.int32).tolist(),
-                reference["tokens"][i, : reference["n_tokens"][i]].tolist(),
-            )
-            for i in range(min(_SAMPLES, len(arrays["input_ids"])))
-            if i in answers
-        ]
-    write_json(directory / FILE, {"tokenizer": tokenizer.name, "samples": [asdict(row) for row in rows]})
+        for i in range(min(_SAMPLES, len(arrays["input_ids"]))):
+            if i not in log.payloads:
+                continue
+            prompt = arrays["input_ids"][i, : arrays["prompt_length"][i]].tolist()
+            expected = reference["tokens"][i, : reference["n_tokens"][i]].tolist()
+            rows.append(_words(decode, prompt, _tokens(log.payloads[i]), expected))
+    samples = [asdict(row) for row in rows]
+    write_json(directory / FILE, {"tokenizer": tokenizer, "samples": samples})
 
 
 def read(directory: Path) -> list[Words]:
-    """The samples of a run directory; none where it has no words.json, or one that cannot be read."""
+    """Return the samples of a run directory. Empty if words.json is missing or cannot be read."""
     try:
         document: Any = json.loads((directory / FILE).read_text(encoding="utf-8"))
         return [Words(**sample) for sample in document["samples"]]
@@ -75,16 +79,20 @@ def read(directory: Path) -> list[Words]:
         return []
 
 
-def _words(tokenizer: Tokenizer, prompt: Sequence[int], answer: Sequence[int], reference: Sequence[int]) -> Words:
-    shared = len(os.path.commonprefix([list(answer), list(reference)]))
+def _tokens(payload: bytes) -> list[int]:
+    """The ids of an answer; bytes at its end that are no whole token are left out."""
+    whole = len(payload) // TOKEN_BYTES * TOKEN_BYTES
+    ids: list[int] = np.frombuffer(payload[:whole], np.int32).tolist()
+    return ids
+
+
+def _words(decode: Decode, prompt: list[int], answer: list[int], reference: list[int]) -> Words:
+    shared = len(os.path.commonprefix([answer, reference]))
     differs = shared < max(len(answer), len(reference))
-    prompt_text, answer_text, reference_text = (
-        tokenizer.decode([i for i in ids if 0 <= i < tokenizer.vocabulary]) for ids in (prompt, answer, reference)
-    )
     return Words(
-        prompt=prompt_text,
-        answer=answer_text,
-        reference=reference_text,
+        prompt=decode(prompt),
+        answer=decode(answer),
+        reference=decode(reference),
         tokens=len(answer),
         differs_at=shared + 1 if differs else None,
     )
