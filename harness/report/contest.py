@@ -11,6 +11,7 @@ from harness.comparison import compare, statistics, tables
 from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.inputs import models
+from harness.messages import Differs, Inconclusive, Refused
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
@@ -192,16 +193,20 @@ class Contest:
         if len(self.field) < 2 or not why:
             return ""
         more = 2 * max(len(g.good) for g in self.field)
-        return f"{why}; measure again with --again --repeats {more}, with nothing else running"
+        return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=more)
 
     @property
     def _disturbance(self) -> str:
         """What disturbed most runs, or most runs of one SUT. Empty if nothing did."""
-        runs = [run for g in self.field for run in g.good]
-        reasons = [run.disturbances[0] for run in runs if run.disturbances[0]]
-        if 2 * len(reasons) > len(runs):
-            return f"{len(reasons)} of {len(runs)} runs were disturbed ({reasons[0]})"
-        return next((f"of {g.sut} {g.disturbed}" for g in self.field if g.disturbed), "")
+        serious = [run.disturbances[0] for g in self.field for run in g.good]
+        reasons = [text for text in serious if text]
+        if 2 * len(reasons) > len(serious):
+            counts = {"disturbed": len(reasons), "runs": len(serious)}
+            return Inconclusive.RUNS_DISTURBED.format(**counts, first=reasons[0])
+        for group in self.field:
+            if group.disturbed:
+                return Inconclusive.SUT_DISTURBED.format(sut=group.sut, disturbed=group.disturbed)
+        return ""
 
     @property
     def _far_control(self) -> str:
@@ -210,8 +215,8 @@ class Contest:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):
                 between = statistics.interval(ratio.low, ratio.high)
-                same = f"the control run of {group.sut}, which is the same cell"
-                return f"{same}, was {ratio.value:.3g} × as fast as its first run ({between})"
+                text = Inconclusive.CONTROL
+                return text.format(sut=group.sut, ratio=ratio.value, interval=between)
         return ""
 
     @property
@@ -222,7 +227,7 @@ class Contest:
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)
         between = statistics.interval(narrowest.low or 0, narrowest.high or 0)
-        return f"every ratio is uncertain by more than a factor of two ({between})"
+        return Inconclusive.ALL_UNSURE.format(interval=between)
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
@@ -246,7 +251,7 @@ class Contest:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
         outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
         reason = "" if self.inconclusive else self.unranked or "; ".join(outside)
-        note = "; their LoRA trains different parameters (--lora matched trains the same)" if self.other_factors else ""
+        note = f"; {Differs.LORA}" if self.other_factors else ""
         return f"{self.finding}{note}" + (f". Not ranked: {reason}" if reason else "")
 
     @property
@@ -289,8 +294,10 @@ class Contest:
         """Sentence → the SUTs it is about. A sentence says what differed when these SUTs and the leader were measured."""
         found: dict[str, list[str]] = {}
         for other in (g for g in self.good if g is not self.field[0]):
-            not_in_turns = [compare.NOT_IN_TURNS] if self.ratios[other.sut].method == "Welch t" else []
-            for sentence in [*compare.conditions(self.field[0], other), *not_in_turns]:
+            sentences = compare.conditions(self.field[0], other)
+            if self.ratios[other.sut].method == "Welch t":
+                sentences.append(Differs.NOT_IN_TURNS)
+            for sentence in sentences:
                 found.setdefault(sentence, []).append(other.sut)
         return found
 
@@ -298,6 +305,10 @@ class Contest:
         """Why a SUT that has no place here cannot do this work; empty where nobody measured it, or it has a place."""
         cell = self.groups[0].cell
         return "" if sut in self.entries else _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
+
+    def is_best(self, sut: str) -> bool:
+        """Whether a SUT is in the leading group of a decided contest."""
+        return sut in self.entries and self.entries[sut].best
 
     @property
     def decided(self) -> bool:
@@ -330,7 +341,7 @@ def _why_not(group: Group) -> str:
     """Why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
-        return f"its figure is another statistic than the others' ({metric.name} by {metric.estimate}), so it is not compared with them"
+        return Refused.STATISTIC.format(name=metric.name, estimate=metric.estimate)
     return group.last.obstacle
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from compliance.logs import files, read_summary, trace
-from compliance.training import steps
+from compliance.logs import files, read_summary
 from harness import summary, terminal
 from harness.cell import short
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
+from harness.report.times import times_ms
 from harness.samples import gallery, words
 from harness.samples.gallery import Gallery
 from harness.samples.words import Words
@@ -140,10 +140,7 @@ class Details:
 
     @cached_property
     def times_ms(self) -> np.ndarray | None:
-        """Latencies of a scenario that asks query by query, in Offline the times between the answers of two batches; milliseconds [n].
-
-        Of a training the times of its steps. None where LoadGen's trace was too large to keep, or where single steps were not seen.
-        """
+        """The single times of the run, milliseconds [n]; see `times.times_ms`."""
         return times_ms(self.group)
 
     @cached_property
@@ -161,22 +158,6 @@ class Details:
     @property
     def _performance(self) -> Path:
         return Path(self.group.last.result.directory) / "raw" / "performance"
-
-
-def times_ms(group: Group) -> np.ndarray | None:
-    """The same as `Details.times_ms`."""
-    folder = Path(group.last.result.directory) / "raw" / "performance"
-    if not SCENARIOS[group.cell.scenario].loadgen:
-        kept, _ = files.attempt(steps.read, folder / "steps.json")
-        return kept.times_ns / 1e6 if kept and kept.seen else None
-    for name in ("mlperf_log_trace.json.gz", "mlperf_log_trace.json"):
-        read, _ = files.attempt(trace.read, folder / name)
-        if read is not None and len(read.latency_ns):
-            if not SCENARIOS[group.cell.scenario].one_query:
-                return np.asarray(read.latency_ns / 1e6)
-            finished = np.sort(read.latency_ns)[group.cell.batch_size - 1 :: group.cell.batch_size]
-            return np.diff(finished, prepend=0) / 1e6
-    return None
 
 
 def _settings(group: Group) -> Iterator[tuple[str, str]]:

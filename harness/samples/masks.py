@@ -42,7 +42,8 @@ class Drawn:
     def caption(self) -> str:
         """The mask and its scores in words."""
         scores = f"score {self.score:.3f} (reference {self.reference_score:.3f})"
-        return f"mask {self.mask} of {self.masks}, {scores}, IoU with the reference's {self.iou:.4f}"
+        distance = f"IoU with the reference's {self.iou:.4f}"
+        return f"mask {self.mask} of {self.masks}, {scores}, {distance}"
 
 
 def write(directory: Path, inputs: Path, padding: tuple[float, float, float]) -> None:

@@ -38,13 +38,13 @@ def answers(directory: Path, names: Sequence[str]) -> Iterator[tuple[int, Arrays
     """
     if not (directory / "reference.npz").exists():
         return
-    logged = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json").payloads
+    log = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
     with np.load(directory / "reference.npz") as reference:
         expected = {name: reference[name][:SAMPLES] for name in names}
     for i in range(len(expected[names[0]])):
         row = {name: array[i] for name, array in expected.items()}
         try:
-            answer = split(logged, i, row)
+            answer = split(log.payloads, i, row)
         except (KeyError, ValueError):
             continue
         yield i, answer, row
