@@ -15,20 +15,32 @@ _ESTIMATES = {
     "early stopping": " by early stopping",
     "percentile": " of too few queries for early stopping",
 }
-_TOLD = (
-    *("first_loss_error", "same_class_fraction", "equal_fraction", "compared_fraction", "logit_gap", "argmax_fraction"),
-    *("mask_mean_iou", "mask_smallest_iou", "logits_error", "score_error", "image_smallest_psnr", "latents_error"),
+_DETAILS = (
+    "first_loss_error",
+    "same_class_fraction",
+    "equal_fraction",
+    "compared_fraction",
+    "logit_gap",
+    "argmax_fraction",
+    "mask_mean_iou",
+    "mask_smallest_iou",
+    "logits_error",
+    "score_error",
+    "image_smallest_psnr",
+    "latents_error",
 )
+"""The details of a score that are shown."""
+_ENDS = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}
 
 
 def rows(result: Result) -> Iterable[tuple[str, str]]:
     """(name, text) of each line of a result."""
-    cause = f" ({result.cause})" if result.cause else ""
-    yield "status", f"{result.status}{cause}{': ' + result.reason if result.reason else ''}"
+    yield "status", _status(result)
     if result.loadgen:
         yield "LoadGen", f"{result.loadgen}, mode {result.mode}"
     if result.metric:
-        yield "speed", speed(result) + (" (struck out: invalid)" if result.cause else "")
+        struck = " (struck out: invalid)" if result.cause else ""
+        yield "speed", f"{speed(result)}{struck}"
     if result.measured:
         yield "measured", measured(result)
     if "flops_per_second" in result.metrics:
@@ -40,12 +52,12 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
     if result.seconds:
         yield "time", _times(result.seconds)
     if result.peak_host_bytes:
-        device = f", {result.peak_device_bytes / 1e9:.2f} GB on the accelerator" if result.peak_device_bytes is not None else ""
-        yield "memory", f"{result.peak_host_bytes / 1e9:.2f} GB at most in the worker{device}"
+        yield "memory", _memory(result.peak_host_bytes, result.peak_device_bytes)
     if result.energy:
         yield "energy", _energy(result)
     if result.audit:
-        yield "audit", ", ".join(f"{n} {name}" for name, n in result.audit.items()) + f"; holds: {', '.join(result.levels) or 'no level'}"
+        counts = ", ".join(f"{n} {name}" for name, n in result.audit.items())
+        yield "audit", f"{counts}; holds: {', '.join(result.levels) or 'no level'}"
     if result.metric:
         yield "ranked", "yes" if result.ranked else f"no, because {'; '.join(result.unranked)}"
     for warning in result.warnings:
@@ -54,13 +66,29 @@ def rows(result: Result) -> Iterable[tuple[str, str]]:
         yield "directory", result.directory
 
 
+def _status(result: Result) -> str:
+    cause = f" ({result.cause})" if result.cause else ""
+    reason = f": {result.reason}" if result.reason else ""
+    return f"{result.status}{cause}{reason}"
+
+
+def _memory(host_bytes: int, device_bytes: int | None) -> str:
+    text = f"{host_bytes / 1e9:.2f} GB at most in the worker"
+    if device_bytes is not None:
+        text += f", {device_bytes / 1e9:.2f} GB on the accelerator"
+    return text
+
+
 def speed(result: Result) -> str:
     """The figures of a result in one line, the one by which SUTs are compared first."""
-    m, one = result.metrics, result.metric
+    m = result.metrics
+    one = result.metric
     assert one is not None
     parts = [f"{short(one.value)} {one.unit}"]
     if "latency_p50_ms" in m:
-        plain = [f"90th percentile {m['latency_p90_ms']:.4g} ms"] if "latency_p90_ms" in m else []
+        plain = []
+        if "latency_p90_ms" in m:
+            plain.append(f"90th percentile {m['latency_p90_ms']:.4g} ms")
         estimate = f"LoadGen's 90th percentile{_ESTIMATES.get(one.estimate, '')} {parts[0]}"
         parts = [f"median {m['latency_p50_ms']:.4g} ms", *plain, estimate]
     if "tokens_per_second" in m:
@@ -68,31 +96,41 @@ def speed(result: Result) -> str:
     if one.name == "ms_per_step":
         if "step_mean_low_ms" in m:
             parts[0] += f" ({short(m['step_mean_low_ms'])}–{short(m['step_mean_high_ms'])})"
-            parts.append(f"median {m['step_median_ms']:.4g}, 90th percentile {m['step_p90_ms']:.4g}")
+            p90 = f"90th percentile {m['step_p90_ms']:.4g}"
+            parts.append(f"median {m['step_median_ms']:.4g}, {p90}")
         parts.append(f"{short(m['samples_per_second'])} samples/s")
     elif "ms_per_step" in m:
         parts.append(f"{m['ms_per_step']:.4g} ms/step")
     if "ms_per_denoising_step" in m:
-        parts.append(f"{m['ms_per_denoising_step']:.4g} ms/denoising step, {round(m['ms_per_step'] / m['ms_per_denoising_step'])} an image")
+        steps = round(m["ms_per_step"] / m["ms_per_denoising_step"])
+        parts.append(f"{m['ms_per_denoising_step']:.4g} ms/denoising step, {steps} an image")
     return " · ".join(parts)
 
 
 def measured(result: Result) -> str:
-    """What the figure rests on."""
-    m, batch, scenario = result.measured, result.cell.batch_size, SCENARIOS[result.cell.scenario]
+    """The samples, batches, inputs and tokens that the figures are of."""
+    m = result.measured
+    batch = result.cell.batch_size
+    scenario = SCENARIOS[result.cell.scenario]
     if not scenario.loadgen:
         return _steps(result)
-    batches = f" in {counted(m['batches'], 'batch')} of {batch}" if not scenario.one_sample_a_query else ""
-    full = ", no padding" if batch > 1 and result.cell.dataset != "uneven" else ""
-    padding = f", {m['padding_fraction']:.2%} of their rows padding" if m["padding_fraction"] else full
-    parts = [f"{m['samples']:,} samples{batches}{padding}"]
+    text = f"{m['samples']:,} samples"
+    if not scenario.one_sample_a_query:
+        text += f" in {counted(m['batches'], 'batch')} of {batch}"
+    if m["padding_fraction"]:
+        text += f", {m['padding_fraction']:.2%} of their rows padding"
+    elif batch > 1 and result.cell.dataset != "uneven":
+        text += ", no padding"
+    parts = [text]
     if "passes" in m:
-        whole = scenario.one_query or float(m["passes"]).is_integer()
-        over = f"{m['passes']:,.4g} passes over" if whole else "drawn from"
-        parts.append(f"{over} {round(m['samples'] / m['passes']):,} inputs{_lengths(result.cell)}")
+        is_whole = scenario.one_query or float(m["passes"]).is_integer()
+        over = f"{m['passes']:,.4g} passes over" if is_whole else "drawn from"
+        inputs = round(m["samples"] / m["passes"])
+        parts.append(f"{over} {inputs:,} inputs{_lengths(result.cell)}")
     if "tokens" in m:
-        end = {"stop": "answers end at an end token", "ignore": "end tokens ignored"}.get(result.cell.eos or "", "")
-        parts.append(f"{m['tokens']:,} tokens, {m['tokens'] / m['samples']:.4g} a sample{', ' if end else ''}{end}")
+        each = f"{m['tokens'] / m['samples']:.4g} a sample"
+        end = _ENDS.get(result.cell.eos or "", "")
+        parts.append(", ".join(filter(None, [f"{m['tokens']:,} tokens", each, end])))
     return "; ".join(parts)
 
 
@@ -104,29 +142,42 @@ def _lengths(cell: Cell) -> str:
 
 
 def computing(metrics: Mapping[str, float]) -> str:
-    """Return one line on how fast the model's matrix products were, beside a large product of the same framework."""
-    reached, text_of_share = metrics["flops_per_second"], ""
-    if part := metrics.get("matrix_share"):
-        text_of_share = f", {share(part)} of what a large matrix product of this framework reaches ({flops(reached / part)})"
-    return f"{flops(reached)} at least{text_of_share}"
+    """One line on how fast the model's matrix products were.
+
+    It compares them with a large product of the same framework.
+    """
+    reached = metrics["flops_per_second"]
+    text = f"{flops(reached)} at least"
+    part = metrics.get("matrix_share")
+    if part:
+        product = "what a large matrix product of this framework reaches"
+        text += f", {share(part)} of {product} ({flops(reached / part)})"
+    return text
 
 
 def _multiplied(result: Result) -> str:
-    told = matrix_products(result)
-    return f"; by {library(told)}" if told else ""
+    fact = matrix_products(result)
+    return f"; by {library(fact)}" if fact else ""
 
 
 def matrix_products(result: Result) -> dict[str, Any]:
-    """Return the evidence of the library that multiplied matrices (`sut.evidence.matrix_library.fact`). Empty in a result that lacks it."""
-    told = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
-    return told if isinstance(told, dict) else {}
+    """The evidence of the library that multiplied matrices (`sut.evidence.matrix_library.fact`).
+
+    Empty in a result that lacks it.
+    """
+    fact = result.evidence.get("after", {}).get("detail", {}).get("matrix_products")
+    return fact if isinstance(fact, dict) else {}
 
 
-def library(told: Mapping[str, Any]) -> str:
-    """A library, its instructions and its threads in words, as far as they are known: `MKL, AVX2, 2 threads`."""
-    known = {name: value for name, value in told.items() if value != UNKNOWN}
+def library(fact: Mapping[str, Any]) -> str:
+    """A library, its instructions and its threads in words: `MKL, AVX2, 2 threads`.
+
+    Parts that are not known are left out.
+    """
+    known = {name: value for name, value in fact.items() if value != UNKNOWN}
     words = [known.get("library", "an unknown library"), known.get("instructions", "")]
-    if threads := known.get("threads"):
+    threads = known.get("threads")
+    if threads:
         words.append(f"{threads} thread{'' if threads == 1 else 's'}")
     return ", ".join(filter(None, words))
 
@@ -143,28 +194,36 @@ def share(part: float) -> str:
 
 
 def _steps(result: Result) -> str:
-    m, lengths = result.metrics, _lengths(result.cell)
-    text = (
-        f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples{lengths}, after two untimed ones, the first of "
-        f"{m['first_step_seconds']:.3g} s" + (f"; {m['trained_parameters']:,.0f} parameters trained" if "trained_parameters" in m else "")
-    )
+    m = result.metrics
+    steps = f"{result.measured['batches']:,} steps of {result.cell.batch_size} samples"
+    first = f"the first of {m['first_step_seconds']:.3g} s"
+    text = f"{steps}{_lengths(result.cell)}, after two untimed ones, {first}"
+    if "trained_parameters" in m:
+        text += f"; {m['trained_parameters']:,.0f} parameters trained"
     if "drift_fraction" in m:
         return f"{text}; the last third took {m['drift_fraction']:+.1%} beside the first"
-    return f"{text}; single steps are not told, for the last one was long, as where a framework runs ahead of its device"
+    why = "the last one was long, as where a framework runs ahead of its device"
+    return f"{text}; single steps are not told, for {why}"
 
 
 def accuracy(result: Result) -> str:
-    """Return one line on the answers: whether they are right, how far off they are and what the limit is."""
+    """One line on the answers: whether they are right, how far off they are, and the limit."""
     a = result.accuracy
     assert a is not None
-    extra = "".join(f", {name.replace('_', ' ')} {a['detail'][name]:.4g}" for name in _TOLD if name in a["detail"])
-    return f"{'pass' if a['passed'] else 'FAIL'}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g}){extra}"
+    verdict = "pass" if a["passed"] else "FAIL"
+    text = f"{verdict}: {a['metric']} {a['value']:.3g} (limit {a['threshold']:g})"
+    for name in _DETAILS:
+        if name in a["detail"]:
+            text += f", {name.replace('_', ' ')} {a['detail'][name]:.4g}"
+    return text
 
 
 def _energy(result: Result) -> str:
-    """Joules of the performance test; where there are none, why."""
+    """Joules of the performance test, or why there are none."""
     parts = [f"{source} {j:,.1f} J" for source, j in result.energy["joules"].items()]
-    return "; ".join([*parts, *(f"{source} not measured: {why}" for source, why in result.energy["absent"].items())])
+    for source, why in result.energy["absent"].items():
+        parts.append(f"{source} not measured: {why}")
+    return "; ".join(parts)
 
 
 def _times(seconds: Mapping[str, float]) -> str:

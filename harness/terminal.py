@@ -1,4 +1,8 @@
-"""Everything that is printed: chatter and progress on standard error; on standard output the result, or --json's one document."""
+"""Everything that is printed.
+
+Chatter and progress go to standard error. The result, or --json's one document, goes to standard
+output.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +31,19 @@ from scenarios.worker.heartbeat import Beat
 if TYPE_CHECKING:  # they import scipy, and `list` answers at once
     from harness.comparison.compare import Comparison
     from harness.comparison.history import Trend
-    from harness.words import Words
+    from harness.samples.words import Words
 
-_COLOURS = {Status.OK: "green", Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.MANUAL: "yellow", Verdict.NA: "dim"}
+_COLOURS = {
+    Status.OK: "green",
+    Verdict.PASS: "green",
+    Verdict.FAIL: "red",
+    Verdict.MANUAL: "yellow",
+    Verdict.NA: "dim",
+}
 
-_WIDE = 200  # columns, where nobody looks at a terminal
-_PAGE, _WORK_COLUMN = 100, 32  # columns of a report, where nobody looks at a terminal, and of what its rows are called
+_WIDE = 200  # columns, if nobody looks at a terminal
+_PAGE = 100  # columns of a report, if nobody looks at a terminal
+_WORK_COLUMN = 32  # columns of the names of a report's rows
 _ORDER = (Verdict.PASS, Verdict.NA, Verdict.MANUAL, Verdict.FAIL)
 
 
@@ -49,7 +60,7 @@ class Terminal:
             TimeElapsedColumn(),
             console=self.console,
             transient=True,
-            auto_refresh=False,  # no thread that draws beside the measurement: it is drawn when the heartbeat is looked at
+            auto_refresh=False,  # no thread may draw during a measurement; each heartbeat draws it
             disable=quiet or not self.console.is_terminal,
         )
 
@@ -60,11 +71,13 @@ class Terminal:
 
     def planned(self, test: str, plan: Mapping[str, Any]) -> None:
         """What the test is going to cost, once it is calibrated."""
-        self.say(
-            f"{test}: {plan['samples']:,} samples, {summary.counted(plan['batches'], 'batch')}, in about {duration(plan['seconds'])}, "
-            f"until {until(plan['seconds'])}; "
-            f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen, {plan['log_bytes'] / 1e6:.0f} MB of logs"
-        )
+        batches = summary.counted(plan["batches"], "batch")
+        time_of_day = until(plan["seconds"])
+        work = f"{plan['samples']:,} samples, {batches}"
+        seconds = f"in about {duration(plan['seconds'])}, until {time_of_day}"
+        memory = f"{plan['memory_bytes'] / 1e6:.0f} MB for LoadGen"
+        logs = f"{plan['log_bytes'] / 1e6:.0f} MB of logs"
+        self.say(f"{test}: {work}, {seconds}; {memory}, {logs}")
 
     def watch(self, what: str) -> Callable[[Beat], None]:
         """→ what draws the progress of a worker, called with each new heartbeat."""
@@ -109,19 +122,32 @@ def result_as_json(result: Result) -> dict[str, Any]:
 
 
 def result(result: Result, hint: str = "", before: str | None = None) -> None:
-    """Print a result as answers to a reader's questions: did it work, how fast, is it right, what ran, where does it lie, what next.
+    """Print a result as answers to a reader's questions.
 
-    `before` compares the result with the last run of the same cell. `hint` is the next command.
+    Did it work, how fast is it, is it right, what ran, where are the files, what comes next?
+
+    Args:
+        before: compares the result with the last run of the same cell.
+        hint: the next command.
     """
     console = Console(highlight=False, soft_wrap=True)
     c = result.cell
-    console.print(
-        Text(f"{c.sut}  {c.model} {c.size}  {c.task}  {c.scenario}  {c.precision}  batch {c.batch_size}  {c.device}", style="bold")
-    )
-    more = [("before", before)] if before else []
-    for name, text in [*summary.rows(result), *more, *([("next", typed_here(hint))] if hint else [])]:
-        style = _COLOURS.get(result.status, "red") if name == "status" else "strike" if name == "speed" and result.cause else ""
-        console.print(Text.assemble((f"{name:<11}", "dim"), (near(text) if name == "directory" else text, style)))
+    cell = [c.sut, f"{c.model} {c.size}", c.task, c.scenario, c.precision, f"batch {c.batch_size}", c.device]
+    console.print(Text("  ".join(cell), style="bold"))
+    rows = list(summary.rows(result))
+    if before:
+        rows.append(("before", before))
+    if hint:
+        rows.append(("next", typed_here(hint)))
+    for name, text in rows:
+        style = ""
+        if name == "status":
+            style = _COLOURS.get(result.status, "red")
+        elif name == "speed" and result.cause:
+            style = "strike"
+        elif name == "directory":
+            text = near(text)
+        console.print(Text.assemble((f"{name:<11}", "dim"), (text, style)))
 
 
 def near(directory: str) -> str:
@@ -154,7 +180,10 @@ def line(text: str) -> None:
 
 
 def checks(results: Iterable[Check], quiet: bool) -> None:
-    """One line a finding, what fails last; `quiet`: those that fail or that a person has to judge. The last line counts."""
+    """One line a finding, and a last line with their counts. Those that fail come last.
+
+    `quiet`: only those that fail or that a person has to judge.
+    """
     console, place = Console(highlight=False, soft_wrap=True), ""
     by_verdict = sorted(results, key=lambda check: _ORDER.index(check.verdict))
     for check in by_verdict:
@@ -166,8 +195,9 @@ def checks(results: Iterable[Check], quiet: bool) -> None:
         console.print(Text(replace(check, place="").line(), style=_COLOURS[check.verdict]))
         if check.verdict is Verdict.FAIL and check.fix:
             console.print(Text(f"       {check.fix}"))
-    counts = [(sum(check.verdict is verdict for check in by_verdict), verdict) for verdict in Verdict]
-    console.print(Text(", ".join(f"{n} {verdict.value}" for n, verdict in counts), style="bold"))
+    verdicts = [check.verdict for check in by_verdict]
+    counts = [f"{verdicts.count(verdict)} {verdict.value}" for verdict in Verdict]
+    console.print(Text(", ".join(counts), style="bold"))
 
 
 def audited(audit: Audit, level: str, quiet: bool) -> None:
@@ -185,11 +215,18 @@ def advice(check: Check) -> None:
 
 
 def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    """A table on standard output. Where it is too wide for the terminal, the last column goes into lines of its own: no word is broken."""
-    console, rows = Console(highlight=False, soft_wrap=True), [list(row) for row in lines]
+    """A table on standard output, in which no word is broken.
+
+    If it is too wide for the terminal, the last column goes into lines of its own.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    rows = [list(row) for row in lines]
     width = console.width if sys.stdout.isatty() else _WIDE
     heads = [column.split("\n") for column in columns]
-    widths = [max([len(w) for w in head] + [len(row[n]) for row in rows]) for n, head in enumerate(heads)]
+    widths = []
+    for n, head in enumerate(heads):
+        texts = [*head, *(row[n] for row in rows)]
+        widths.append(max(map(len, texts)))
     narrow = sum(widths) + 2 * len(widths) > width
     shown = widths[:-1] if narrow else widths
     console.print(Text(title, style="bold"))
@@ -201,8 +238,8 @@ def table(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) ->
     for row in rows:
         console.print(Text(_joined(row, shown)))
         if narrow and row[-1]:
-            text = textwrap.fill(row[-1], max(width, 40), initial_indent="    ", subsequent_indent="    ", break_long_words=False)
-            console.print(Text(text))
+            words = textwrap.wrap(row[-1], max(width, 40) - 4, break_long_words=False)
+            console.print(Text(textwrap.indent("\n".join(words), "    ")))
     console.print()
 
 
@@ -211,21 +248,24 @@ def _joined(words: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def comparisons(found: Iterable[Comparison], sides: tuple[str, str], quiet: bool) -> None:
-    """Each cell of two folders: the figures, the verdict, what else differs. `quiet`: the verdicts alone."""
+    """Each cell of two folders: the figures, the verdict, what else differs.
+
+    `quiet`: only the verdicts.
+    """
     console = Console(highlight=False, soft_wrap=True)
     for c in found:
         console.print(Text(c.name, style="bold"))
-        for side, sut, figure in (("A", c.a, c.a_figure), ("B", c.b, c.b_figure)) if not quiet else ():
-            if sut:
-                console.print(Text.assemble((f"  {side}  ", "dim"), f"{sut}  {figure or 'no figure'}"))
+        for side, sut, figure in (("A", c.a, c.a_figure), ("B", c.b, c.b_figure)):
+            if sut and not quiet:
+                text = f"{sut}  {figure or 'no figure'}"
+                console.print(Text.assemble((f"  {side}  ", "dim"), text))
         style = "yellow" if not c.comparable else "bold" if c.ratio and c.ratio.different else ""
         console.print(Text(f"  {c.verdict}", style=style))
         for flag in c.flags if not quiet else ():
             console.print(Text(f"  ! {flag}", style="yellow"))
     if not quiet:
-        console.print(
-            Text(f"A is {sides[0]}, B is {sides[1]}; a ratio is the speed of B over that of A, with its 95 % interval", style="dim")
-        )
+        ratio = "a ratio is the speed of B over that of A, with its 95 % interval"
+        console.print(Text(f"A is {sides[0]}, B is {sides[1]}; {ratio}", style="dim"))
 
 
 def report(
@@ -236,53 +276,77 @@ def report(
     cells: Iterable[tuple[str, list[str]]],
     advice: Iterable[str],
 ) -> None:
-    """The answer in words, then one table: a row for each work, a column for each SUT. If it is too wide, each SUT has a line.
+    """The answer in words, then one table: a row for each work, a column for each SUT.
 
-    `preface`: what holds for all cells.
+    If it is too wide, each SUT has a line.
+
+    Args:
+        preface: one sentence on all cells.
+        cells: (work, a text for each SUT) of each row.
     """
     console = Console(highlight=False, soft_wrap=True)
     console.print(Text(answer, style="bold"))
     console.print(Text(preface, style="dim"))
     for sentence in sentences:
         console.print(Text(f"- {sentence}"))
-    rows, width = list(cells), console.width if sys.stdout.isatty() else _PAGE
-    needed = [2 + max([len(sut), *(len(texts[n]) for _, texts in rows)]) for n, sut in enumerate(suts)]
-    if rows and _WORK_COLUMN + sum(needed) <= width:
-        grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
-        for n, column in enumerate(("work", *suts)):
-            grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
-        for work, texts in rows:
-            grid.add_row(Text(work), *map(_place, texts))
-        console.print()
-        Console(highlight=False, width=width).print(grid)
+    rows = list(cells)
+    width = console.width if sys.stdout.isatty() else _PAGE
+    needed = _WORK_COLUMN
+    for n, sut in enumerate(suts):
+        column = [sut, *(texts[n] for _, texts in rows)]
+        needed += 2 + max(map(len, column))
+    if rows and needed <= width:
+        _grid(suts, rows, width)
     else:  # more columns, or longer reasons, than fit
-        for work, texts in rows:
-            console.print(Text(f"\n{work}", style="bold"))
-            for sut, text in zip(suts, texts, strict=True):
-                if text:
-                    console.print(Text.assemble(f"  {sut:<{max(map(len, suts))}}  ", _place(text)))
+        _list(suts, rows)
     for sentence in advice:
         console.print(Text(f"! {sentence}", style="yellow"))
 
 
+def _grid(suts: list[str], rows: list[tuple[str, list[str]]], width: int) -> None:
+    grid = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
+    for n, column in enumerate(("work", *suts)):
+        grid.add_column(column, overflow="fold", ratio=2 if n == 0 else 1)
+    for work, texts in rows:
+        grid.add_row(Text(work), *map(_place, texts))
+    console = Console(highlight=False, width=width)
+    console.print()
+    console.print(grid)
+
+
+def _list(suts: list[str], rows: list[tuple[str, list[str]]]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    longest = max(map(len, suts), default=0)
+    for work, texts in rows:
+        console.print(Text(f"\n{work}", style="bold"))
+        for sut, text in zip(suts, texts, strict=True):
+            if text:
+                console.print(Text.assemble(f"  {sut:<{longest}}  ", _place(text)))
+
+
 def _place(text: str) -> Text:
-    """A figure of a report: bold where it is the best, struck out where it is invalid."""
-    struck, _, reason = text.removeprefix("~~").partition("~~ ") if text.startswith("~~") else ("", "", text)
-    return Text.assemble((struck, "strike dim"), " " if struck else "", (reason, "bold green" if reason.endswith("★") else ""))
+    """A figure of a report: bold if it is the best, struck out if it is invalid."""
+    if text.startswith("~~"):
+        struck, _, reason = text.removeprefix("~~").partition("~~ ")
+        return Text.assemble((struck, "strike dim"), " ", reason)
+    return Text(text, style="bold green" if text.endswith("★") else "")
 
 
 def answers(samples: Iterable[Words]) -> None:
-    """Print what a model answered, in words: the prompt, the answer, and where the answer leaves the reference's."""
+    """Print the prompts and answers of a model, and where an answer leaves the reference's."""
     console = Console(highlight=False, soft_wrap=True)
+    margin = 11 * " "
     for sample in samples:
         console.print(Text.assemble(("\nprompt     ", "dim"), escape(sample.prompt)))
         rest = escape(sample.answer[len(sample.shared) :])
         console.print(Text.assemble(("answer     ", "dim"), escape(sample.shared), (rest, "red")))
         if sample.differs_at is None:
-            console.print(Text(f"           all {sample.tokens} tokens are the reference's", style="dim"))
+            equal = f"all {sample.tokens} tokens are the reference's"
+            console.print(Text(f"{margin}{equal}", style="dim"))
         else:
             console.print(Text.assemble(("reference  ", "dim"), escape(sample.reference)))
-            console.print(Text(f"           leaves the reference at token {sample.differs_at} of {sample.tokens}", style="dim"))
+            at = f"token {sample.differs_at} of {sample.tokens}"
+            console.print(Text(f"{margin}leaves the reference at {at}", style="dim"))
 
 
 def history(trends: Iterable[Trend]) -> None:
@@ -292,6 +356,7 @@ def history(trends: Iterable[Trend]) -> None:
         console.print(Text(f"{trend.sut}  {trend.name}", style="bold"))
         console.print(Text(f"  {trend.sentence}"))
         for change in trend.changes:
-            console.print(Text(f"  {change.at[:16]}  {change.verdict}", style="yellow" if change.ratio.different else "dim"))
+            style = "yellow" if change.ratio.different else "dim"
+            console.print(Text(f"  {change.at[:16]}  {change.verdict}", style=style))
             for what in change.what:
                 console.print(Text(f"                    {what}", style="dim"))

@@ -12,7 +12,7 @@ from harness import terminal
 from harness.commands.folders import groups_below
 from harness.commands.pages import drawing, write, write_page
 from harness.errors import EnvironmentFailure, UsageError
-from harness.report import content, exports
+from harness.report import content, exports, sections
 from harness.request.flags import Parser, add_cache
 from harness.sweep import journal
 
@@ -23,26 +23,28 @@ def main(arguments: list[str]) -> int:
     flags = _parser().parse_args(arguments)
     groups_below(flags.root)
     report = content.gather(flags.root, terminal.near(str(flags.root.absolute())), journal.obstacles(flags.root))
+    parts = sections.of(report)
     if flags.html:
         page = drawing("--html", "page")
-        write_page("--html", flags.html, "a report", page.BEGINNING, page.render(report, datetime.now().astimezone()))
+        html = page.render(report, parts, datetime.now().astimezone())
+        write_page("--html", flags.html, "a report", page.BEGINNING, html)
     if flags.figures:
         _write_figures(flags.figures, report)
     if flags.markdown:
-        write("--markdown", flags.markdown, _encoded(exports.markdown(report)))
+        write("--markdown", flags.markdown, _encoded(exports.markdown(report, parts)))
     if flags.csv:
         write("--csv", flags.csv, _encoded(exports.table_csv(report)))
     if flags.parquet:
         write("--parquet", flags.parquet, _parquet(report))
     if flags.json not in (None, "-"):
-        write("--json", Path(flags.json), _encoded(json.dumps(exports.document(report), indent=1, ensure_ascii=False) + "\n"))
+        write("--json", Path(flags.json), _encoded(json.dumps(exports.document(report, parts), indent=1, ensure_ascii=False) + "\n"))
     if flags.json == "-":
-        terminal.document(exports.document(report))
+        terminal.document(exports.document(report, parts))
     else:
         terminal.report(
             report.preface,
             report.headline,
-            report.sentences,
+            sections.sentences(parts),
             report.suts,
             () if flags.quiet else exports.cells(report),
             () if flags.quiet else [*(f"unsupported: {sentence}" for sentence in report.obstacles), *report.advice],

@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from harness import terminal, words
+from harness import terminal
 from harness.comparison import compare
 from harness.comparison.runs import find
 from harness.errors import UsageError
 from harness.request.flags import Parser, add_common
+from harness.samples import words
 
 
 def main(arguments: list[str]) -> int:

@@ -274,18 +274,19 @@ def _show_results(sweep: Sweep, results: Results, out: Path, as_json: bool) -> N
     """A row for each cell, and the answer in words last."""
     from harness import terminal
     from harness.comparison import statistics
-    from harness.report import content
+    from harness.report import content, sections
     from harness.sweep import overview, schedule
 
     report = content.of_results(list(results.values()), terminal.near(str(out)))
+    sentences = sections.sentences(sections.of(report))
     if as_json:
         refused = [{"command": s.command, "reason": s.obstacle} for s in sweep.series if s.obstacle]
         cells_ = [terminal.result_as_json(result) for _, result in sorted(results.items())]
-        terminal.document({"preface": report.preface, "answer": [report.headline, *report.sentences], "cells": cells_, "refused": refused})
+        terminal.document({"preface": report.preface, "answer": [report.headline, *sentences], "cells": cells_, "refused": refused})
     else:
         rows = overview.rows(sweep.series, results)
         terminal.table(f"Sweep {sweep.folder.name}", overview.COLUMNS, rows)
-        terminal.report(report.preface, report.headline, report.sentences, [], (), report.advice)
+        terminal.report(report.preface, report.headline, sentences, [], (), report.advice)
         until = sweep.repeats.until
         if until and not schedule.steps(sweep.series, results, sweep.repeats) and (wide := schedule.wide(sweep.series, results, until)):
             most = statistics.plural(sweep.repeats.most, "repeat")

@@ -16,7 +16,7 @@ from formats.job import PERFORMANCE, TESTS, Job
 from formats.outcome import WorkerOutcome
 from formats.result import Result, Status
 from formats.writing import write_json
-from harness import images, locks, masks, result, words
+from harness import locks, result
 from harness.errors import EnvironmentFailure
 from harness.execution import environments, loadgen_run, rundir
 from harness.execution.environments import Environment
@@ -121,13 +121,7 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
         if outcome.status == "ok":
             start_s = time.monotonic()
             score = training.write(directory) if request.trains else submission.write(directory, request.rules, request.asked.submitter)
-            if reader := _tokenizer(request):
-                words.write(directory, attempt.inputs.path, reader)
-            scored = not isinstance(score, str)  # or the answers may have another size than the reference's
-            if scored and request.family.answers_masks:
-                masks.write(directory, attempt.inputs.path)
-            if scored and request.family.answers_images:
-                images.write(directory)
+            request.family.show(directory, attempt.inputs.path, _tokenizer(request))
             audit = audits.audit(directory, record.round, with_result=False)
             write_json(directory / "record.json", record.ended(time.monotonic() - start_s))
         cell_result = result.derive(directory, score, audit)
@@ -144,10 +138,8 @@ def _measure(attempt: Attempt, directory: Path, reporter: Reporter) -> Result:
 def _tokenizer(request: Request) -> Tokenizer | None:
     """Return the tokenizer that turns answers into words: that of the user's weights, else bytes for a user's prompts.
 
-    None for a model that generates no tokens, and for ids without a meaning.
+    None for ids without a meaning.
     """
-    if not request.family.generates_tokens:
-        return None
     user = request.weights.tokenizer if request.weights else None
     return user or (of_bytes(closing=False) if request.asked.dataset else None)
 

@@ -12,6 +12,7 @@ from harness.comparison.pooled import Pooled
 from harness.comparison.tables import Group
 from harness.figure import compared, short
 from harness.inputs import models
+from harness.messages import Differs, Inconclusive, Refused
 from sut.registry import SUTS, unsupported
 
 _MOST_REASONS = 3
@@ -23,13 +24,15 @@ class Standing:
     """A SUT's place in a contest.
 
     Attributes:
-        figure: the number by which SUTs are compared, the median of the repeats, in the contest's unit; None: there is none.
+        figure: the number by which SUTs are compared, the median of the repeats, in the contest's
+            unit; None: there is none.
         low, high: the spread of this cell's runs, a 95 % interval of their mean.
         struck: the figure is of an invalid run and is shown struck out.
         best: it is in the leading group, because no SUT is shown to be faster.
-        relative: its speed over the leader's, at most about 1; None where one has no figure.
-        reason: why there is no valid figure; empty where there is one.
-        unranked: why the figure may not stand beside the others; empty where it may, or where that is said of all.
+        relative: its speed over the leader's, at most about 1; None if one has no figure.
+        reason: why there is no valid figure; empty if there is one.
+        unranked: why the figure may not be compared with the others; empty if it may, or if that is
+            said of all.
     """
 
     group: Group
@@ -49,8 +52,10 @@ class Contest:
 
     Attributes:
         groups: one a SUT, the last that was measured, with a figure or without.
-        older: how many earlier measurements of the same cells, by other versions, other files of SUTs, or for another time, are left out.
-        apart: the difference to other contests of the same name, such as another machine; empty if there is none.
+        older: how many earlier measurements of the same cells are left out. Those were by other
+            versions, other files of SUTs, or for another time.
+        apart: the difference to other contests of the same name, such as another machine; empty if
+            there is none.
         controls: the control runs of sweeps, which measured a cell once more.
         shared: fields of `Cell` that are equal on the whole page, which says them at its top.
     """
@@ -76,30 +81,45 @@ class Contest:
             if other is None or group.order > other.order:
                 latest[group.sut] = group
         older = len(groups) - len(latest)
-        return cls(groups=tuple(latest.values()), older=older, apart=apart, controls=tuple(controls), shared=shared)
+        return cls(
+            groups=tuple(latest.values()),
+            older=older,
+            apart=apart,
+            controls=tuple(controls),
+            shared=shared,
+        )
 
     @cached_property
     def name(self) -> str:
         """The work in words."""
-        return compare.describe(self.groups[0], self.shared) + (f", {self.apart}" if self.apart else "")
+        return self._named(compare.describe(self.groups[0], self.shared))
 
     @property
     def full_name(self) -> str:
-        """The work in words, with what its page says only once: for a figure that stands by itself."""
-        return compare.describe(self.groups[0]) + (f", {self.apart}" if self.apart else "")
+        """The work in words, with the settings that a page says only once."""
+        return self._named(compare.describe(self.groups[0]))
+
+    def _named(self, work: str) -> str:
+        return f"{work}, {self.apart}" if self.apart else work
 
     @cached_property
     def good(self) -> list[Group]:
         """The groups that have figures of one kind, the fastest first."""
         with_figures = [g for g in self.groups if g.good and g not in self.refused]
-        return sorted(with_figures, key=lambda g: (g.summary.mean if g.summary else 0.0) * (-1 if self.higher_is_better else 1))
+        means = {g.sut: g.summary.mean for g in with_figures if g.summary}
+        return sorted(with_figures, key=lambda g: means[g.sut], reverse=self.higher_is_better)
 
     @cached_property
     def refused(self) -> list[Group]:
-        """The groups whose figure is another statistic than that of most groups, so that it is compared with none of them."""
-        kinds = [(m.name, m.estimate) for g in self.groups if g.good and (m := g.metric)]
-        usual = max(dict.fromkeys(kinds), key=lambda kind: (kind[1] == "median", kinds.count(kind)), default=None)
-        return [g for g in self.groups if g.good and (m := g.metric) and (m.name, m.estimate) != usual]
+        """The groups whose figure is another statistic than that of most groups.
+
+        Such a figure is compared with none of the others.
+        """
+        with_figures = [g for g in self.groups if g.good]
+        kinds = [_kind(g) for g in with_figures]
+        ranks = {kind: (kind[1] == "median", kinds.count(kind)) for kind in kinds}
+        usual = max(ranks, key=lambda kind: ranks[kind], default=None)
+        return [g for g in with_figures if _kind(g) != usual]
 
     @cached_property
     def unit(self) -> str:
@@ -124,7 +144,8 @@ class Contest:
     def ratio(self, a: Group, b: Group) -> statistics.Ratio:
         """The speed of A over that of B, from the common noise of all SUTs.
 
-        It is from the runs of these two only, if they share too few rounds, or if there are no others and six runs of both.
+        It is from the runs of these two only, if they share too few rounds, or if there are no
+        others and six runs of both.
         """
         repeats = min(len(g.good) for g in self.good)
         if len(self.good) == 2 and repeats >= statistics.FEWEST_FLIPPED:
@@ -149,14 +170,16 @@ class Contest:
         counts = sorted(len(g.good) for g in self.good)
         if not counts:
             return ""
-        return ("" if counts[0] == counts[-1] else f"{counts[0]} to ") + statistics.plural(counts[-1], "run")
+        most = statistics.plural(counts[-1], "run")
+        return most if counts[0] == counts[-1] else f"{counts[0]} to {most}"
 
     @cached_property
     def field(self) -> list[Group]:
-        """Those the answer is about, the fastest first: the ranked ones, or all where fewer than two are ranked.
+        """The groups that the answer is about, the fastest first.
 
-        The mean of all runs orders them. But one that is shown to be faster than the first leads: pairs of repeats decide, and not single
-        runs that the other had no partner for.
+        They are the ranked ones, or all if fewer than two are ranked. The mean of all runs orders
+        them. But one that is shown to be faster than the first leads: pairs of repeats decide, and
+        not single runs that the other had no partner for.
         """
         ranked = [g for g in self.good if not g.unranked]
         field = ranked if len(ranked) > 1 else self.good
@@ -168,7 +191,7 @@ class Contest:
 
     @cached_property
     def unranked(self) -> str:
-        """Why the figures the answer is about may not stand beside one another; empty where they may."""
+        """Why the figures of the answer may not be compared; empty if they may."""
         return next((g.unranked[0] for g in self.field if g.unranked), "")
 
     @cached_property
@@ -178,31 +201,38 @@ class Contest:
 
     @cached_property
     def leading(self) -> list[Group]:
-        """The leading group: those that no SUT is shown to be faster than, the best figure first."""
+        """The leading group, the best figure first: no SUT is shown to be faster than these."""
         return [g for g in self.field if g is self.field[0] or self._level(g)]
 
     def _level(self, group: Group) -> bool:
-        """Return whether there are enough runs to compare it with the first one, and no difference is shown."""
+        """Return whether no difference to the first one is shown, although there are enough runs."""
         ratio = self.ratios[group.sut]
         return ratio.low is not None and not ratio.different
 
     @cached_property
     def inconclusive(self) -> str:
-        """The reason why these runs do not show which SUT is faster, and what to do. Empty if they may."""
+        """The reason why these runs do not show which SUT is faster, and what to do.
+
+        Empty if they may.
+        """
         why = self._disturbance or self._far_control or self._uncertainty
         if len(self.field) < 2 or not why:
             return ""
         more = 2 * max(len(g.good) for g in self.field)
-        return f"{why}; measure again with --again --repeats {more}, with nothing else running"
+        return Inconclusive.MEASURE_AGAIN.format(why=why, repeats=more)
 
     @property
     def _disturbance(self) -> str:
         """What disturbed most runs, or most runs of one SUT. Empty if nothing did."""
-        runs = [run for g in self.field for run in g.good]
-        reasons = [run.disturbances[0] for run in runs if run.disturbances[0]]
-        if 2 * len(reasons) > len(runs):
-            return f"{len(reasons)} of {len(runs)} runs were disturbed ({reasons[0]})"
-        return next((f"of {g.sut} {g.disturbed}" for g in self.field if g.disturbed), "")
+        serious = [run.disturbances[0] for g in self.field for run in g.good]
+        reasons = [text for text in serious if text]
+        if 2 * len(reasons) > len(serious):
+            counts = {"disturbed": len(reasons), "runs": len(serious)}
+            return Inconclusive.RUNS_DISTURBED.format(**counts, first=reasons[0])
+        for group in self.field:
+            if group.disturbed:
+                return Inconclusive.SUT_DISTURBED.format(sut=group.sut, disturbed=group.disturbed)
+        return ""
 
     @property
     def _far_control(self) -> str:
@@ -211,8 +241,8 @@ class Contest:
             is_far = ratio.different and abs(ratio.value - 1) > _FAR
             if ratio.low and ratio.high and (is_far or ratio.unsure):
                 between = statistics.interval(ratio.low, ratio.high)
-                same = f"the control run of {group.sut}, which is the same cell"
-                return f"{same}, was {ratio.value:.3g} × as fast as its first run ({between})"
+                text = Inconclusive.CONTROL
+                return text.format(sut=group.sut, ratio=ratio.value, interval=between)
         return ""
 
     @property
@@ -223,7 +253,7 @@ class Contest:
             return ""
         narrowest = min(known, key=lambda r: r.spread or 0)
         between = statistics.interval(narrowest.low or 0, narrowest.high or 0)
-        return f"every ratio is uncertain by more than a factor of two ({between})"
+        return Inconclusive.ALL_UNSURE.format(interval=between)
 
     @cached_property
     def entries(self) -> dict[str, Standing]:
@@ -239,43 +269,58 @@ class Contest:
             return f"no SUT has a figure ({reasons})"
         leader = self.field[0]
         if len(self.field) == 1:
-            return f"{leader.sut} alone has a figure: {compare.figure(leader)}{f' ({reasons})' if reasons else ''}"
-        return f"inconclusive, because {self.inconclusive}" if self.inconclusive else self._of_leader()
+            others = f" ({reasons})" if reasons else ""
+            return f"{leader.sut} alone has a figure: {compare.figure(leader)}{others}"
+        if self.inconclusive:
+            return f"inconclusive, because {self.inconclusive}"
+        return self._of_leader()
 
     @cached_property
     def answer(self) -> str:
         """Which SUT is fastest and by how much, and what is not ranked, in one or two sentences."""
         outside = [f"{g.sut}, because {g.unranked[0]}" for g in self.good if g not in self.field]
         reason = "" if self.inconclusive else self.unranked or "; ".join(outside)
-        note = "; their LoRA trains different parameters (--lora matched trains the same)" if self.other_factors else ""
-        return f"{self.finding}{note}" + (f". Not ranked: {reason}" if reason else "")
+        note = f"; {Differs.LORA}" if self.other_factors else ""
+        unranked = f". Not ranked: {reason}" if reason else ""
+        return f"{self.finding}{note}{unranked}"
 
     @property
     def other_factors(self) -> bool:
-        """True if these are trainings by LoRA in which each library trains other factors (`--lora own`)."""
+        """Whether these are trainings by LoRA in which each library trains other factors.
+
+        It is so with `--lora own`.
+        """
         return compare.other_factors(g.cell for g in self.good)
 
     def _of_leader(self) -> str:
         leader, second = self.field[:2]
         ahead = self.ratio(leader, second)
         if ahead.low is None:
-            runs = f"{statistics.plural(min(ahead.repeats), 'run')} of a cell cannot say how much of that is chance"
-            return f"{leader.sut} had the best figure, {ahead.value:.3g} × {second.sut}; {runs}"
+            runs = statistics.plural(min(ahead.repeats), "run")
+            chance = f"{runs} of a cell cannot say how much of that is chance"
+            return f"{leader.sut} had the best figure, {ahead.value:.3g} × {second.sut}; {chance}"
         behind = [g for g in self.field[1:] if self.ratios[g.sut].different]
         if len(self.leading) > 1:
-            text = f"no single SUT leads; in the leading group: {listed([g.sut for g in self.leading])}"
-            return text + (f"; {leader.sut} is {_by(self.ratio(leader, behind[0]), behind[0].sut)}" if behind else "")
+            names = listed([g.sut for g in self.leading])
+            text = f"no single SUT leads; in the leading group: {names}"
+            if behind:
+                text += f"; {leader.sut} is {_by(self.ratio(leader, behind[0]), behind[0].sut)}"
+            return text
         if not behind or second is not behind[0]:
             return f"{leader.sut} had the best figure; {second.sut} has too few runs to be compared"
         last = behind[-1]
         text = f"{leader.sut} is fastest: {_by(ahead, second.sut)}"
-        return text + (f", and {_by(self.ratio(leader, last), last.sut)}, the slowest" if last is not second else "")
+        if last is not second:
+            text += f", and {_by(self.ratio(leader, last), last.sut)}, the slowest"
+        return text
 
     def _entry(self, group: Group) -> Standing:
         result = group.last.result
         if group not in self.good:
             metric = compared(result) if result.status == Status.INVALID else None
-            return Standing(group=group, figure=metric.value if metric else None, struck=metric is not None, reason=_why_not(group))
+            figure = metric.value if metric else None
+            reason = _why_not(group)
+            return Standing(group=group, figure=figure, struck=metric is not None, reason=reason)
         s = group.summary
         assert s is not None
         ratio = self.ratios.get(group.sut)
@@ -283,22 +328,44 @@ class Contest:
         best = group in self.leading and any(r.low is not None for r in known)
         best = best and not self.unranked and not self.inconclusive
         unranked = "" if self.unranked else next(iter(group.unranked), "")
-        return Standing(group=group, figure=s.median, low=s.low, high=s.high, best=best, relative=ratio, unranked=unranked)
+        return Standing(
+            group=group,
+            figure=s.median,
+            low=s.low,
+            high=s.high,
+            best=best,
+            relative=ratio,
+            unranked=unranked,
+        )
 
     @cached_property
     def unlike(self) -> dict[str, list[str]]:
-        """Sentence → the SUTs it is about. A sentence says what differed when these SUTs and the leader were measured."""
+        """Sentence → the SUTs it is about.
+
+        A sentence says what differed when these SUTs and the leader were measured.
+        """
         found: dict[str, list[str]] = {}
         for other in (g for g in self.good if g is not self.field[0]):
-            not_in_turns = [compare.NOT_IN_TURNS] if self.ratios[other.sut].method == "Welch t" else []
-            for sentence in [*compare.conditions(self.field[0], other), *not_in_turns]:
+            sentences = compare.conditions(self.field[0], other)
+            if self.ratios[other.sut].method == "Welch t":
+                sentences.append(Differs.NOT_IN_TURNS)
+            for sentence in sentences:
                 found.setdefault(sentence, []).append(other.sut)
         return found
 
     def obstacle(self, sut: str) -> str:
-        """Why a SUT that has no place here cannot do this work; empty where nobody measured it, or it has a place."""
+        """Why a SUT that has no place here cannot do this work.
+
+        Empty if it has a place, or if nobody measured it.
+        """
+        if sut in self.entries:
+            return ""
         cell = self.groups[0].cell
-        return "" if sut in self.entries else _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
+        return _obstacle(sut, cell.model, cell.task, cell.precision, cell.device)
+
+    def is_best(self, sut: str) -> bool:
+        """Whether a SUT is in the leading group of a decided contest."""
+        return sut in self.entries and self.entries[sut].best
 
     @property
     def decided(self) -> bool:
@@ -313,11 +380,26 @@ def range_of(low: float | None, high: float | None) -> str:
 
 @lru_cache
 def _obstacle(sut: str, model: str, task: str, precision: str, device: str) -> str:
-    if sut not in SUTS or model not in models.names():  # measured elsewhere, with a SUT or a model of its own
+    if sut not in SUTS or model not in models.names():  # measured with a SUT or a model of others
         return ""
     known = models.load(model)
-    family = (models.load(model, task) if task in known.tasks else known).family
-    return unsupported(sut, model=model, family=family, task=task, precision=precision, device=device) or ""
+    if task in known.tasks:
+        known = models.load(model, task)
+    reason = unsupported(
+        sut,
+        model=model,
+        family=known.family,
+        task=task,
+        precision=precision,
+        device=device,
+    )
+    return reason or ""
+
+
+def _kind(group: Group) -> tuple[str, str]:
+    """The statistic that a group's figure is: its name and how it was estimated."""
+    assert group.metric is not None
+    return group.metric.name, group.metric.estimate
 
 
 def _same(group: Group, control: Group) -> bool:
@@ -331,12 +413,12 @@ def _why_not(group: Group) -> str:
     """Why a group has no place among the others."""
     metric = group.metric
     if group.good and metric:
-        return f"its figure is another statistic than the others' ({metric.name} by {metric.estimate}), so it is not compared with them"
+        return Refused.STATISTIC.format(name=metric.name, estimate=metric.estimate)
     return group.last.obstacle
 
 
 def _by(ratio: statistics.Ratio, other: str) -> str:
-    """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` if the ratio is uncertain by more than a factor of two."""
+    """`1.47 × other (1.43–1.52)`, or `at least 2.21 × other` of a ratio that is very uncertain."""
     if ratio.unsure and ratio.low and ratio.low > 1:
         return f"at least {ratio.low:.3g} × {other}"
     return ratio.verdict("", other).strip().removeprefix("is ")

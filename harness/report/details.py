@@ -5,7 +5,6 @@ That is LoadGen's summary line by line, settings, evidence, audit, latencies, an
 
 from __future__ import annotations
 
-import base64
 import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -15,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from compliance.logs import files, read_summary, trace
-from compliance.training import steps
-from harness import images, masks, summary, terminal, words
+from compliance.logs import files, read_summary
+from harness import summary, terminal
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
 from harness.figure import short
-from harness.images import Shown
-from harness.masks import Drawn
-from harness.words import Words
+from harness.report.times import times_ms
+from harness.samples import gallery, words
+from harness.samples.gallery import Gallery
+from harness.samples.words import Words
 from scenarios.table import SCENARIOS
 
 # Label of LoadGen's summary → what it means. Labels without an entry are shown without a word.
@@ -130,16 +129,9 @@ class Details:
         return words.read(Path(self.group.last.result.directory))
 
     @cached_property
-    def masks(self) -> list[tuple[Drawn, str]]:
-        """The answers of a segmenting model, each with its picture as a data URI. Empty if the run has no pictures."""
-        drawn = masks.read(Path(self.group.last.result.directory))
-        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in drawn]
-
-    @cached_property
-    def images(self) -> list[tuple[Shown, str]]:
-        """What a model that makes images answered, each as a data URI."""
-        shown = images.read(Path(self.group.last.result.directory))
-        return [(sample, f"data:image/jpeg;base64,{base64.b64encode(content).decode()}") for sample, content in shown]
+    def galleries(self) -> list[Gallery]:
+        """The pictures that the model answered with; none if it answers with others than pictures."""
+        return gallery.read(Path(self.group.last.result.directory))
 
     @property
     def seeded(self) -> bool:
@@ -148,10 +140,7 @@ class Details:
 
     @cached_property
     def times_ms(self) -> np.ndarray | None:
-        """Latencies of a scenario that asks query by query, in Offline the times between the answers of two batches; milliseconds [n].
-
-        Of a training the times of its steps. None where LoadGen's trace was too large to keep, or where single steps were not seen.
-        """
+        """The single times of the run, milliseconds [n]; see `times.times_ms`."""
         return times_ms(self.group)
 
     @cached_property
@@ -169,22 +158,6 @@ class Details:
     @property
     def _performance(self) -> Path:
         return Path(self.group.last.result.directory) / "raw" / "performance"
-
-
-def times_ms(group: Group) -> np.ndarray | None:
-    """The same as `Details.times_ms`."""
-    folder = Path(group.last.result.directory) / "raw" / "performance"
-    if not SCENARIOS[group.cell.scenario].loadgen:
-        kept, _ = files.attempt(steps.read, folder / "steps.json")
-        return kept.times_ns / 1e6 if kept and kept.seen else None
-    for name in ("mlperf_log_trace.json.gz", "mlperf_log_trace.json"):
-        read, _ = files.attempt(trace.read, folder / name)
-        if read is not None and len(read.latency_ns):
-            if not SCENARIOS[group.cell.scenario].one_query:
-                return np.asarray(read.latency_ns / 1e6)
-            finished = np.sort(read.latency_ns)[group.cell.batch_size - 1 :: group.cell.batch_size]
-            return np.diff(finished, prepend=0) / 1e6
-    return None
 
 
 def _settings(group: Group) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,7 @@
-"""A report as Markdown, CSV, JSON and Parquet. compliance/schemas/report.json describes the JSON document."""
+"""A report as Markdown, CSV, JSON and Parquet.
+
+compliance/schemas/report.json describes the JSON document.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from harness.comparison import statistics, tables
+from harness.comparison import tables
 from harness.figure import short
-from harness.report import computing, trainings
-from harness.report.content import Content, Overhead
+from harness.report.content import Content
 from harness.report.contest import Contest, range_of
+from harness.report.section import Cell, Section, Table
 
 
 def rows(content: Content) -> list[dict[str, Any]]:
@@ -22,16 +25,17 @@ def rows(content: Content) -> list[dict[str, Any]]:
     return [tables.row(group) for group in content.groups]
 
 
-def document(content: Content) -> dict[str, Any]:
+def document(content: Content, sections: Sequence[Section]) -> dict[str, Any]:
     """The one JSON document: the answer, the comparisons, and the rows."""
+    data: dict[str, Any] = {}
+    for section in sections:
+        data |= section.data
     return {
         "schema": "report-2",
         "source": content.source,
         "preface": content.preface,
         "answer": content.headline,
-        "means": content.means,
-        "keras_overheads": [asdict(overhead) for overhead in content.overheads],
-        "keras_upgrades": [asdict(upgrade) for upgrade in content.upgrades],
+        **data,
         "comparisons": [_comparison(contest) for contest in content.contests],
         "rows": rows(content),
         "advice": content.advice,
@@ -44,80 +48,86 @@ def table_csv(content: Content) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(tables.COLUMNS), lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _flat(value) for name, value in row.items()} for row in rows(content))
+    for row in rows(content):
+        writer.writerow({name: _flat(value) for name, value in row.items()})
     return text.getvalue()
 
 
 def parquet(content: Content) -> bytes | None:
-    """The rows as Parquet; None where pyarrow is not there."""
+    """The rows as Parquet; None if pyarrow is not there."""
     if importlib.util.find_spec("pyarrow") is None:
         return None
     import pyarrow
     import pyarrow.parquet
 
+    flat = []
+    for row in rows(content):
+        flat.append({k: json.dumps(v) if isinstance(v, dict) else v for k, v in row.items()})
     sink = pyarrow.BufferOutputStream()
-    nested = [{name: json.dumps(value) if isinstance(value, dict) else value for name, value in row.items()} for row in rows(content)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(nested), sink)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def markdown(content: Content) -> str:
-    """The answer in words and the table, as GitHub renders it."""
-    return "\n".join(_markdown(content)) + "\n"
+def markdown(content: Content, sections: Sequence[Section]) -> str:
+    """The answer in words and the tables, as GitHub renders them."""
+    return "\n".join(_markdown(content, sections)) + "\n"
 
 
 def cells(content: Content) -> Iterator[tuple[str, list[str]]]:
-    """(work, one text a SUT) of each contest; a struck-out figure is between `~~`, the best has a ★."""
+    """(work, one text a SUT) of each contest.
+
+    A struck-out figure is between `~~`, and the best has a ★.
+    """
     for contest in content.contests:
-        direction = f"{contest.unit}, {'more' if contest.higher_is_better else 'less'} is better" if contest.unit else "no figure"
+        direction = "no figure"
+        if contest.unit:
+            better = "more" if contest.higher_is_better else "less"
+            direction = f"{contest.unit}, {better} is better"
         lora = ", other parameters each" if contest.other_factors else ""
-        yield f"{contest.name} ({direction}{lora})", [_place(contest, sut) for sut in content.suts]
+        texts = [_place(contest, sut) for sut in content.suts]
+        yield f"{contest.name} ({direction}{lora})", texts
 
 
-def _markdown(content: Content) -> Iterator[str]:
+def _markdown(content: Content, sections: Sequence[Section]) -> Iterator[str]:
     yield f"**{content.headline}**"
     yield ""
-    yield f"{content.preface}"
+    yield content.preface
     yield ""
-    yield from (f"- {sentence}" for sentence in content.sentences)
+    for section in sections:
+        yield from (f"- {sentence}" for sentence in section.sentences)
     yield ""
-    yield from _table(("work", *content.suts), ((work, *texts) for work, texts in cells(content)))
+    yield from _rows(("work", *content.suts), ((work, *texts) for work, texts in cells(content)))
     yield ""
-    for number, (contest, texts) in enumerate(trainings.table(content.contests)):
-        yield f"{contest.name}{'' if number else f'. {trainings.WORDS}'}"
-        yield ""
-        yield from _table(trainings.COLUMNS, texts)
-        yield ""
-    if shares := [(contest.name, *texts) for contest, rows in computing.table(content.contests) for texts in rows]:
-        yield from _table(("work", *computing.COLUMNS), shares)
-        yield ""
-    if content.overheads:
-        header = ("work", "Keras", "beside", "a batch with Keras", "without", "speed of Keras over that without")
-        yield from _table(header, (_overhead(o) for o in content.overheads))
-        yield ""
-    if content.upgrades:
-        columns = ("work", "Keras 3", "Keras 2", "speed of Keras 3 over Keras 2")
-        yield from _table(columns, ([u.work, u.keras3, u.keras2, _ratio(u.ratio)] for u in content.upgrades))
-        yield ""
+    for section in sections:
+        for table in section.tables:
+            if table.in_markdown and table.count:
+                yield from _table(table)
     yield from (f"- unsupported: {sentence}" for sentence in content.obstacles)
     yield from (f"- {sentence}" for sentence in content.advice)
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _table(table: Table) -> Iterator[str]:
+    """A table, in whose first column the titles of its groups are."""
+    if table.note:
+        yield table.note
+        yield ""
+    texts = []
+    for title, group in table.groups.items():
+        texts += [(title, *map(_text, row)) for row in group]
+    yield from _rows(("work", *table.columns), texts)
+    yield ""
+
+
+def _text(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else " ".join(cell)
+
+
+def _rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(header)} |"
     yield "|---" * len(header) + "|"
     for row in rows:
-        yield f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |"
-
-
-def _overhead(o: Overhead) -> list[str]:
-    times = ["" if ms is None else f"{short(ms)} ms" for ms in (o.keras_ms, o.bare_ms)]
-    return [o.work, o.keras, o.bare, *times, _ratio(o.ratio)]
-
-
-def _ratio(ratio: statistics.Ratio) -> str:
-    between = "no interval" if ratio.low is None or ratio.high is None else statistics.interval(ratio.low, ratio.high)
-    return f"{ratio.value:.3g} × ({between})"
+        escaped = [text.replace("|", "\\|") for text in row]
+        yield f"| {' | '.join(escaped)} |"
 
 
 def _place(contest: Contest, sut: str) -> str:
@@ -126,11 +136,22 @@ def _place(contest: Contest, sut: str) -> str:
         return "unsupported" if contest.obstacle(sut) else ""
     if entry.reason:
         return f"~~{short(entry.figure)}~~ {entry.reason}" if entry.struck else entry.reason
+    text = short(entry.figure)
     between = range_of(entry.low, entry.high)
-    return f"{short(entry.figure)}{f' ({between})' if between else ''}{' ★' if entry.best else ''}{' not ranked' if entry.unranked else ''}"
+    if between:
+        text += f" ({between})"
+    if entry.best:
+        text += " ★"
+    if entry.unranked:
+        text += " not ranked"
+    return text
 
 
 def _comparison(contest: Contest) -> dict[str, Any]:
+    ratios, best = {}, None
+    if not contest.inconclusive:
+        ratios = {sut: asdict(ratio) for sut, ratio in contest.ratios.items()}
+        best = contest.field[0].sut if contest.good else None
     return {
         "work": contest.full_name,
         "unit": contest.unit,
@@ -138,8 +159,8 @@ def _comparison(contest: Contest) -> dict[str, Any]:
         "answer": contest.answer,
         "ranked": bool(contest.good) and not contest.unranked,
         "inconclusive": contest.inconclusive,
-        "best_figure": contest.field[0].sut if contest.good and not contest.inconclusive else None,
-        "speed_over_best_figure": {} if contest.inconclusive else {sut: asdict(ratio) for sut, ratio in contest.ratios.items()},
+        "best_figure": best,
+        "speed_over_best_figure": ratios,
         "leading": [sut for sut, entry in contest.entries.items() if entry.best],
     }
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from harness.figure import short
 from harness.report.contest import Contest
-from harness.report.keras_published import Gain
+from harness.report.section import Bar
 from sut.registry import SUTS
 
 # Colours that readers with any colour vision tell apart: six of Okabe and Ito 2008, "Color universal design", and six of the schemes
@@ -92,22 +92,27 @@ def bars(contest: Contest, name: str) -> str:
         return _svg(figure, name, f"{contest.full_name}: {contest.answer}")
 
 
-def gains(rows: Sequence[Gain], name: str, title: str) -> str:
-    """Speeds of Keras 3 over another as bars from zero, the first on top, with their 95 % intervals; a ring is the published figure."""
+def gains(rows: Sequence[Bar], name: str, title: str) -> str:
+    """Ratios as bars from zero, the first on top, with their 95 % intervals; a ring is a bar's mark."""
     with rc_context(_STYLE):
         figure, axes = _canvas(0.25 + 0.62 * len(rows), left=0.36)
+        longest = 1.0
         for n, row in enumerate(reversed(rows)):
-            axes.barh(n, row.ratio.value, 0.55, color=colour(row.sut))
-            if row.ratio.low is not None and row.ratio.high is not None:
-                axes.plot([row.ratio.low, row.ratio.high], [n, n], color=_INK, linewidth=1.2, marker="|", markersize=6)
-            end = max(row.ratio.high or 0, row.ratio.value)
-            if row.theirs is not None:
-                axes.plot(row.theirs, n - 0.4, color=_INK, marker="o", markersize=5, markerfacecolor="none", linestyle="none")
-            axes.annotate(f"{row.ratio.value:.3g} ×", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
+            ratio = row.ratio
+            end = max(ratio.high or 0, ratio.value)
+            longest = max(longest, end, row.mark or 0)
+            axes.barh(n, ratio.value, 0.55, color=colour(row.sut))
+            if ratio.low is not None and ratio.high is not None:
+                interval = [ratio.low, ratio.high]
+                axes.plot(interval, [n, n], color=_INK, linewidth=1.2, marker="|", markersize=6)
+            if row.mark is not None:
+                axes.plot(row.mark, n - 0.4, color=_INK, marker="o", markersize=5, markerfacecolor="none", linestyle="none")
+            axes.annotate(f"{ratio.value:.3g} ×", (end, n), (4, 0), textcoords="offset points", va="center", fontsize=9)
         axes.axvline(1, color=_INK, linewidth=0.8, linestyle=":")
-        axes.set_yticks(range(len(rows)), [f"{textwrap.fill(row.work, 32)}\n{row.sut}" for row in reversed(rows)], fontsize=8)
+        labels = [f"{textwrap.fill(row.label, 32)}\n{row.sut}" for row in reversed(rows)]
+        axes.set_yticks(range(len(rows)), labels, fontsize=8)
         axes.tick_params(axis="y", length=0, labelcolor=_INK)
-        axes.set_xlim(0, _ROOM * max(max(row.ratio.high or row.ratio.value, row.theirs or 0, 1) for row in rows))
+        axes.set_xlim(0, _ROOM * longest)
         axes.set_xlabel("times as fast")
         axes.xaxis.grid(True)
         axes.spines[["top", "right", "bottom"]].set_visible(False)

@@ -7,9 +7,9 @@ from pathlib import Path
 from statistics import median
 
 from formats.result import Metric, Result
-from harness.figure import compared, short
 from harness.comparison import compare
 from harness.comparison.statistics import Ratio, interval
+from harness.figure import compared, short
 from harness.sweep import loop, schedule
 from harness.sweep.accelerator import bandwidth_share
 from harness.sweep.cells import Series

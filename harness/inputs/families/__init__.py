@@ -90,8 +90,8 @@ class Family:
         counts_most: whether `least_flops` counts most operations at the published sizes, so that they may be compared with what a framework
             reaches.
         trained: the family as it is trained: its inputs have a `label` too, int32 [samples, …]. None: it is not trained here.
-        answers_masks: whether answers are masks of the input `image`, which are then drawn over it.
-        answers_images: whether answers are images, which are then shown.
+        show: (run directory, the .npz that every SUT read, what turns ids into text or None) → nothing. It keeps the first answers of the
+            accuracy test in the run directory, as words or pictures for a reader.
         generates_tokens: whether answers are tokens, so that `--eos` concerns it.
     """
 
@@ -109,8 +109,7 @@ class Family:
     least_flops: Callable[[Size, Arrays], float] | None = None
     counts_most: bool = False
     trained: Family | None = None
-    answers_masks: bool = False
-    answers_images: bool = False
+    show: Callable[[Path, Path, Tokenizer | None], None] = lambda directory, inputs, reader: None
     generates_tokens: bool = False
 
 

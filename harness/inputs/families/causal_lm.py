@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from harness.inputs import tokenizer
 from harness.inputs.families import Arrays, Dataset, Description, Family, causal_lm_fit, text
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.samples import words
 
 
 def _synthetic(size: Size, samples: int, stream: int) -> Arrays:
@@ -126,6 +128,16 @@ def _least_flops(size: Size, arrays: Arrays) -> float:
     return 2.0 * (text.layer_weights(size) * through + size.config["vocab_size"] * size.config["hidden_size"] * new)
 
 
+def _show(directory: Path, inputs: Path, reader: Tokenizer | None) -> None:
+    if reader:
+        words.write(directory, inputs, reader.name, partial(_text, reader))
+
+
+def _text(reader: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of any ids: a model may answer with some that its tokenizer does not have."""
+    return reader.decode([i for i in ids if 0 <= i < reader.vocabulary])
+
+
 FAMILY = Family(
     synthetic=_synthetic,
     uneven=_uneven,
@@ -136,6 +148,7 @@ FAMILY = Family(
     dataset=Dataset(count=text.count, read=_read),
     with_tokens=_with_tokens,
     weights_inputs=_weights_inputs,
+    show=_show,
     generates_tokens=True,
     trained=causal_lm_fit.FAMILY,
 )

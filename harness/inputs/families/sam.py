@@ -19,6 +19,7 @@ from harness.inputs import pictures
 from harness.inputs.families import Arrays, Dataset, Family
 from harness.inputs.models import Model, Size
 from harness.inputs.tokenizer import Tokenizer
+from harness.samples import masks
 
 _SEED = 20240611
 _SHAPES = 6
@@ -134,5 +135,5 @@ FAMILY = Family(
     dataset=Dataset(count=lambda path: len(pictures.files(path)), read=_read, folder=True),
     weights_inputs=lambda path, model, config, own: dict(model.sizes["full"].inputs),
     weights_config=_weights_config,
-    answers_masks=True,
+    show=lambda directory, inputs, reader: masks.write(directory, inputs, pictures.MEAN),
 )

@@ -23,6 +23,7 @@ from harness.inputs.families import Arrays, Dataset, Family, text
 from harness.inputs.models import Model, Size
 from harness.inputs.models.stable_diffusion import PARTS
 from harness.inputs.tokenizer import Tokenizer
+from harness.samples import images
 
 _SEED = 20240611
 # What Stable Diffusion 1 has beside what `PARTS.configs` writes: diffusers' defaults, which no shape of a tensor tells. A folder is silent
@@ -192,5 +193,5 @@ FAMILY = Family(
     with_steps=_with_steps,
     weights_inputs=_weights_inputs,
     weights_config=_weights_config,
-    answers_images=True,
+    show=lambda directory, inputs, reader: images.write(directory),
 )

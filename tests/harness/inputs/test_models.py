@@ -62,8 +62,8 @@ def test_every_size_is_complete(name, size, task):
     assert found.batch_size["SingleStream"] == 1
     assert found.precision in model.tolerance
     family = families.of(model)
-    of_inputs = {"prompt_length", "new_tokens"} if family.generates_tokens else {"points"} if family.answers_masks else {"sequence_length"}
-    of_inputs = {"prompt_length"} if family.answers_images else of_inputs
+    of_answers = {"tokens": {"prompt_length", "new_tokens"}, "mask": {"points"}, "image": {"prompt_length"}}
+    of_inputs = of_answers.get(model.answer_keys[0], {"sequence_length"})
     assert set(found.inputs) - {"quick_samples", "longest"} == of_inputs | (
         {"trained_tokens"} if model.fit and family.generates_tokens else set()
     )

@@ -5,7 +5,7 @@ import pytest
 from formats.result import Result
 from harness.comparison import tables
 from harness.comparison.runs import find
-from harness.report import computing
+from harness.report.sections import computing
 from harness.summary import rows
 from tests.support.synthetic_runs import MACHINE, cell, write
 

@@ -16,11 +16,13 @@ import pytest
 
 from formats.cell import SweepMark
 from formats.result import Metric, Result, Status
-from harness import cli, words
+from harness import cli
 from harness.comparison import compare, tables
 from harness.execution.environments import ROOT
 from harness.measurement import run
-from harness.report import content, details, exports, figures, keras_published, page, trainings
+from harness.report import content, details, exports, figures, page, sections
+from harness.report.sections import comparisons, computing, keras, keras_published, resources, scaling, trainings
+from harness.samples import words
 from harness.sweep import journal
 from sut.registry import SUTS as REGISTERED
 from tests.support.cells import Reporter, request
@@ -52,6 +54,18 @@ def mock_run(tmp_path_factory):
 
 def gathered(root):
     return content.gather(root, "runs")
+
+
+def sentences(report):
+    return sections.sentences(sections.of(report))
+
+
+def rendered(report):
+    return page.render(report, sections.of(report), WHEN)
+
+
+def markdown(report):
+    return exports.markdown(report, sections.of(report))
 
 
 def test_the_answer_names_all_that_are_not_shown_to_differ(three):
@@ -114,7 +128,7 @@ def test_a_twin_states_the_machines_own_noise(tmp_path, figures, sentence):
     write(tmp_path, cell(), figures, sweep="s-1", twin=True)
     report = content.gather(tmp_path, "runs")
     assert (
-        report.sentences[-1]
+        sentences(report)[-1]
         == f"control run: keras3-jax measured twice a round, bert base predict, Offline, batch 32, 128 tokens: {sentence}"
     )
     assert len(report.groups) == 1
@@ -144,8 +158,8 @@ def inconclusive(root):
     (contest,) = report.contests
     assert not any(entry.best for entry in contest.entries.values())
     assert re.search(r"inconclusive, because .*; measure again with --again --repeats 6, with nothing else running", report.headline)
-    html = page.render(report, WHEN)
-    told = [report.headline, *report.sentences, *(text for _, texts in exports.cells(report) for text in texts), html]
+    html = rendered(report)
+    told = [report.headline, *sentences(report), *(text for _, texts in exports.cells(report) for text in texts), html]
     assert not [text for text in told if "is fastest:" in text or "best figure," in text or "★ leading<" in text]
     return contest.inconclusive
 
@@ -185,7 +199,7 @@ def test_each_control_run_is_looked_at(tmp_path):
     write(tmp_path, cell("native-torch-eager"), [75, 75, 75.1], sweep="s-2", twin=True)
     (contest,) = gathered(tmp_path).contests
     assert "the control run of native-torch-eager, which is the same cell, was 1.5 × as fast" in contest.inconclusive
-    assert len(gathered(tmp_path).noise) == 2
+    assert len(comparisons.noise(gathered(tmp_path)).sentences) == 2
 
 
 def test_a_sut_with_too_few_runs_is_not_in_the_leading_group(tmp_path):
@@ -225,7 +239,7 @@ def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is
             write(tmp_path, cell(sut, scenario="SingleStream"), [ms], first_minute=n, metrics=metrics, metric=estimate, **queries)
     report = gathered(tmp_path)
     assert "keras3-jax is fastest: 1.498 × native-jax" in report.headline
-    (tail,) = [text for text in report.sentences if text.startswith("90th percentile")]
+    (tail,) = [text for text in sentences(report) if text.startswith("90th percentile")]
     asked = "90th percentile of the latency (less is better), of 100 to 2,000 queries a run"
     assert tail.startswith(f"{asked}: native-jax 4.02 ms, keras3-jax 9.02 ms (2.24 times as long, 2.2")
 
@@ -233,14 +247,14 @@ def test_latencies_are_compared_by_their_median_and_the_plain_90th_percentile_is
 def test_suts_with_equal_90th_percentiles_are_listed(tmp_path):
     for n, sut in enumerate(SUTS[:2]):
         write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2.2], first_minute=n, measured={"samples": 100})
-    (tail,) = [text for text in gathered(tmp_path).sentences if text.startswith("90th percentile")]
+    (tail,) = [text for text in sentences(gathered(tmp_path)) if text.startswith("90th percentile")]
     assert tail.endswith("of 100 queries a run: keras3-jax 2.31 ms, native-torch-compile 2.31 ms (not shown to be higher)")
 
 
 def test_a_90th_percentile_of_few_queries_is_not_compared(tmp_path):
     for sut in SUTS[:2]:
         write(tmp_path, cell(sut, scenario="SingleStream"), [2, 2.1, 2], measured={"samples": 20})
-    (tail,) = [text for text in gathered(tmp_path).sentences if text.startswith("90th percentile")]
+    (tail,) = [text for text in sentences(gathered(tmp_path)) if text.startswith("90th percentile")]
     assert tail.endswith("of 20 queries a run: 64 are needed, so it is not compared (--duration sets a longer test)")
 
 
@@ -275,9 +289,9 @@ def test_failed_and_invalid_cells_stand_in_the_table_with_their_reason(tmp_path,
     write(tmp_path, cell("keras3-torch"), [None])
     write(tmp_path, cell("native-torch-eager"), [70], status="invalid", cause="accuracy", reason="wrong answers", ranked=False)
     report = gathered(tmp_path)
-    text = exports.markdown(report)
+    text = markdown(report)
     assert "~~70~~ invalid (accuracy): wrong answers" in text and "oom: the kernel killed the worker" in text
-    html = page.render(report, WHEN)
+    html = rendered(report)
     assert "<del>70</del><br>invalid (accuracy): wrong answers" in html
     assert cli.main(["report", str(tmp_path)]) == 0
     assert "oom: the kernel killed the worker" in " ".join(capsys.readouterr().out.split())
@@ -292,8 +306,8 @@ def test_a_sut_that_has_no_such_model_says_why(tmp_path, capsys):
     report = gathered(tmp_path)
     of_keras2, of_hugging_face = report.obstacles
     assert of_keras2.startswith("keras2-tensorflow, gemma generate: ") and of_hugging_face.startswith("hf-tensorflow, gemma generate: ")
-    assert page.render(report, WHEN).count("<small>unsupported</small>") == 2
-    assert exports.markdown(report).count(" | unsupported") == 2
+    assert rendered(report).count("<small>unsupported</small>") == 2
+    assert markdown(report).count(" | unsupported") == 2
     assert cli.main(["report", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "  keras2-tensorflow   unsupported\n" in printed  # six columns are too many: each SUT has a line of its own
@@ -307,7 +321,7 @@ def test_means_are_over_what_all_suts_have(tmp_path):
             write(tmp_path, cell("keras3-jax", batch_size=batch), [10 * factor] * 3)
     for sut, figure in (("keras3-jax", 700), ("native-torch-eager", 10), ("mock", 10)):
         write(tmp_path, cell(sut, size="tiny"), [figure] * 3, ranked=False, unranked=("size tiny shows that a cell works, and no more",))
-    assert gathered(tmp_path).means == [
+    assert comparisons.means(gathered(tmp_path)).sentences == [
         "mean speed (geometric) over the 2 comparisons that all SUTs have, compared with native-torch-eager: keras3-jax 4 × (4.00–4.00)"
     ]
 
@@ -317,8 +331,8 @@ def test_compiling_pays_after_as_many_batches_as_its_time_is_worth(tmp_path):
     write(tmp_path, cell("native-torch-eager"), [32, 32, 32])  # 1000 ms a batch
     write(tmp_path, cell("native-torch-compile"), [16, 16, 16])
     report = gathered(tmp_path)
-    assert [(p.sut, p.calls) for p in report.paybacks] == [("keras3-jax", 8.0), ("native-torch-compile", None)]
-    assert [(o.bare, o.ratio.value) for o in report.overheads] == [
+    assert [(p.sut, p.calls) for p in resources.paybacks(report)] == [("keras3-jax", 8.0), ("native-torch-compile", None)]
+    assert [(o.bare, o.ratio.value) for o in keras.overheads(report)] == [
         ("native-torch-eager", pytest.approx(2)),
         ("native-torch-compile", pytest.approx(4)),
     ]
@@ -328,10 +342,10 @@ def test_what_keras_costs_is_told_beside_the_same_framework_without_it(tmp_path)
     for sut, figures_ in (("keras3-jax", [64, 65, 63]), ("native-jax", [128, 130, 126]), ("native-torch-compile", [32, 32, 32])):
         write(tmp_path, cell(sut), figures_, sweep="s-1")
     report = gathered(tmp_path)
-    (cost,) = [o for o in report.overheads if o.cost]
+    (cost,) = [o for o in keras.overheads(report) if o.cost]
     assert (cost.keras, cost.bare, cost.keras_ms, cost.bare_ms) == ("keras3-jax", "native-jax", 500, 250)
     assert cost.ratio.value == pytest.approx(0.5) and cost.ratio.different
-    html = page.render(report, WHEN)
+    html = rendered(report)
     assert "+250,000 µs" in html and "Keras 3 beside PyTorch" in html
 
 
@@ -339,9 +353,9 @@ def test_what_keras_costs_is_told_for_each_token_of_a_model_that_generates(tmp_p
     for sut, rate in (("keras3-torch", 1600.0), ("native-torch-eager", 3200.0)):
         text = cell(sut, model="mistral", task="generate", seq_len=None)
         write(tmp_path, text, [40, 41, 39], metrics={"ms_per_step": 800, "tokens_per_second": rate})
-    (cost,) = [o for o in gathered(tmp_path).overheads if o.cost]
+    (cost,) = [o for o in keras.overheads(gathered(tmp_path)) if o.cost]
     assert (cost.keras_token_ms, cost.bare_token_ms) == (20, 10)
-    assert "20, 10 ms" in page.render(gathered(tmp_path), WHEN)
+    assert "20, 10 ms" in rendered(gathered(tmp_path))
 
 
 def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
@@ -349,13 +363,13 @@ def test_keras_3_stands_beside_the_keras_2_that_runs_in_the_same_way(tmp_path):
     for sut, speed in {**with_xla, **without, "keras3-jax": 9}.items():
         write(tmp_path, cell(sut), [speed, speed * 1.01, speed], sweep="s-1")
     report = gathered(tmp_path)
-    assert [(u.keras3, u.keras2, round(u.ratio.value, 3)) for u in report.upgrades] == [
+    assert [(u.keras3, u.keras2, round(u.ratio.value, 3)) for u in keras.upgrades(report)] == [
         ("keras3-tensorflow-graph", "keras2-tensorflow-graph", 2),
         ("keras3-tensorflow", "keras2-tensorflow", 0.8),
     ]
-    assert "<h2>Keras 3 beside Keras 2</h2>" in page.render(report, WHEN)
-    assert "| keras3-tensorflow | keras2-tensorflow | 0.8 × (" in exports.markdown(report)
-    jsonschema.validate(json.loads(json.dumps(exports.document(report))), SCHEMA)
+    assert "<h2>Keras 3 beside Keras 2</h2>" in rendered(report)
+    assert "| keras3-tensorflow | keras2-tensorflow | 0.8 × (" in markdown(report)
+    jsonschema.validate(json.loads(json.dumps(exports.document(report, sections.of(report)))), SCHEMA)
 
 
 def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
@@ -365,10 +379,10 @@ def test_the_published_figures_are_drawn_from_the_fastest_keras_3_sut(tmp_path):
     (over_keras2,), (over_torch,) = (keras_published.gains(report, other) for other in keras_published.FIGURES)
     assert over_keras2.sut == over_torch.sut == "keras3-jax"
     assert (over_keras2.ratio.value, over_torch.ratio.value) == (pytest.approx(3, rel=0.01), pytest.approx(2, rel=0.01))
-    assert over_keras2.theirs == pytest.approx(470.12 / 418.72)  # the A100 table: bert, predict, batch 256
-    assert over_torch.theirs == pytest.approx(1849.80 / 418.72)
-    assert "Keras 3 over Keras 2" in page.render(report, WHEN)
-    assert keras_published.lower_precision() in page.render(report, WHEN)
+    assert over_keras2.mark == pytest.approx(470.12 / 418.72)  # the A100 table: bert, predict, batch 256
+    assert over_torch.mark == pytest.approx(1849.80 / 418.72)
+    assert "Keras 3 over Keras 2" in rendered(report)
+    assert keras_published.lower_precision() in rendered(report)
 
 
 def test_the_published_columns_that_are_too_fast_for_float32_are_named():
@@ -408,13 +422,13 @@ def test_which_share_of_its_frameworks_products_a_sut_reaches_is_told(tmp_path):
         write(tmp_path, cell(sut), [40, 41, 39], metrics={"flops_per_second": 3e12 * share, "matrix_share": share})
     write(tmp_path, cell("keras3-torch"), [10, 11, 10])  # by an older version
     report, row = gathered(tmp_path), ("keras3-jax", "1.5 TFLOP/s", "50%", "3 TFLOP/s", "–")
-    (sentence,) = [text for text in report.sentences if text.startswith("the model's products reach")]
+    (sentence,) = [text for text in sentences(report) if text.startswith("the model's products reach")]
     assert sentence.endswith("at least: native-jax 75%, keras3-jax 50%")
-    assert f"| {' | '.join(row)} |" in exports.markdown(report)
-    assert "".join(f'<td class="number">{text}</td>' for text in row[1:]) in page.render(report, WHEN)
+    assert f"| {' | '.join(row)} |" in markdown(report)
+    assert "".join(f'<td class="number">{text}</td>' for text in row[1:]) in rendered(report)
     for sut in ("keras3-jax", "native-jax"):
         write(tmp_path, cell(sut, batch_size=1), [4, 4, 4], metrics={"flops_per_second": 1.0, "matrix_share": 0.1})
-    assert not [text for text in gathered(tmp_path).sentences if text.startswith("the model's")]  # of several the table has them
+    assert not [text for text in sentences(gathered(tmp_path)) if text.startswith("the model's")]  # of several the table has them
 
 
 def test_how_many_operators_the_eager_suts_run_is_told(tmp_path):
@@ -423,18 +437,18 @@ def test_how_many_operators_the_eager_suts_run_is_told(tmp_path):
         write(tmp_path, cell(sut), [40, 41, 39], metrics=metrics)
     report = gathered(tmp_path)
     words = "Python calls operators for a batch of eager SUTs: native-torch-eager 1,230, keras3-torch 6,000"
-    assert words in report.sentences
+    assert words in sentences(report)
     for row in ("keras3-torch | 1 TFLOP/s | 10% | 10 TFLOP/s | 6,000", "native-torch-compile | 1 TFLOP/s | 10% | 10 TFLOP/s | –"):
-        assert f"| {row} |" in exports.markdown(report)
+        assert f"| {row} |" in markdown(report)
 
 
 def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
     multiplying(tmp_path, {"keras3-jax": 400e9, "keras3-torch": 100e9, "native-torch-eager": 300e9, "hf-tensorflow": 500e9})
     meaning = "; a model that spends its time in such products is about as much faster or slower"
     rates = "TensorFlow 500 GFLOP/s, JAX 400 GFLOP/s, PyTorch 200 GFLOP/s"
-    assert gathered(tmp_path).products == [f"large matrix products in float32 on cpu: {rates}{meaning}"]
+    assert computing.section(gathered(tmp_path)).sentences == [f"large matrix products in float32 on cpu: {rates}{meaning}"]
     multiplying(tmp_path, {"keras3-jax": 200e9, "native-torch-eager": 150e9}, variables={"OMP_NUM_THREADS": "1"})
-    alone, of_one_thread = gathered(tmp_path).products
+    alone, of_one_thread = computing.section(gathered(tmp_path)).sentences
     where = "large matrix products in float32 on cpu, A processor, 2 threads, 8 GiB"
     assert alone == f"{where}: {rates}{meaning}"
     assert of_one_thread == f"{where}, OMP_NUM_THREADS=1: JAX 200 GFLOP/s, PyTorch 150 GFLOP/s{meaning}"
@@ -443,7 +457,7 @@ def test_frameworks_that_multiply_matrices_at_other_speeds_are_told(tmp_path):
 def test_memory_and_compiling_stand_beside_the_speed_of_one_comparison(tmp_path):
     for sut, memory, compiling in (("keras3-jax", 2.4e9, 3.25), ("native-jax", 0.7e9, 1.0), ("native-torch-eager", 1.1e9, 0.0)):
         write(tmp_path, cell(sut), [40, 41, 39], peak_host_bytes=int(memory), seconds={"compile": compiling} if compiling else {})
-    told = gathered(tmp_path).sentences
+    told = sentences(gathered(tmp_path))
     assert "memory of the worker, at most: native-jax 0.7 GB, native-torch-eager 1.1 GB, keras3-jax 2.4 GB" in told
     assert "compiling takes: native-jax 1.0 s, keras3-jax 3.2 s" in told
 
@@ -453,7 +467,7 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
     for sut, by_batch in speeds.items():
         for batch, speed in by_batch.items():
             write(tmp_path, cell(sut, batch_size=batch), [speed, speed, speed])
-    (sentence,) = [text for text in gathered(tmp_path).sentences if "batches" in text]
+    (sentence,) = [text for text in sentences(gathered(tmp_path)) if "batches" in text]
     assert sentence == (
         "bert base predict, Offline, 128 tokens, quick: of the batches 1, 8, 32 the fastest of each SUT, by medians: "
         "native-jax at 32 (160 samples/s, 200 ms a batch), keras3-jax at 8 (96 samples/s, 83.33 ms a batch)"
@@ -463,7 +477,7 @@ def test_of_several_batches_the_fastest_of_each_sut_is_told(tmp_path):
 def test_of_one_sut_the_fastest_batch_is_told_too(tmp_path):
     for batch, speed in ((1, 20), (8, 96)):
         write(tmp_path, cell(batch_size=batch), [speed, speed, speed])
-    (sentence,) = gathered(tmp_path).sentences
+    (sentence,) = sentences(gathered(tmp_path))
     assert sentence.endswith("of the batches 1, 8 the fastest of each SUT, by medians: keras3-jax at 8 (96 samples/s, 83.33 ms a batch)")
 
 
@@ -475,9 +489,9 @@ def test_lengths_of_prompts_and_answers_tell_works_apart_and_make_a_chart(tmp_pa
     report = gathered(tmp_path)
     names = [contest.name for contest in report.contests]
     assert names == [f"mistral base generate, Offline, batch 32, {n} + 45 tokens" for n in (64, 512)]
-    (scale,) = report.scales
+    (scale,) = scaling.scales(report)
     assert (scale.axis, scale.work) == ("prompt_tokens", "mistral base generate, Offline, batch 32, … + 45 tokens, quick")
-    assert "speed over tokens a prompt" in page.render(report, WHEN)
+    assert "speed over tokens a prompt" in rendered(report)
 
 
 def test_every_sut_has_a_colour_of_its_own():
@@ -555,21 +569,21 @@ def test_trainings_have_a_table_of_their_own(tmp_path):
     write(tmp_path, cell("native-torch-eager", **of_training), [90, 91, 89], first_minute=1, metrics={**told, **seen}, accuracy=score)
     report = gathered(tmp_path)
     assert report.contests[0].name.startswith("bert base Fit, batch 8")
-    assert [(o.keras_ms is None, o.keras_token_ms) for o in report.overheads] == [(True, None)]  # a step has tokens, and makes none
-    ((_, (first, second)),) = trainings.table(report.contests)
-    assert (first[0], first[3]) == ("keras3-jax", "") and second[1:2] + second[3:] == [
+    assert [(o.keras_ms is None, o.keras_token_ms) for o in keras.overheads(report)] == [(True, None)]  # a step has tokens, and makes none
+    ((first, second),) = trainings.section(report).tables[0].groups.values()
+    assert (first[0], first[3]) == ("keras3-jax", "") and (second[1], *second[3:]) == (
         "90",
         *("48.5, 61.5", "7.125 s", "9.64", "1,234", "3,328", "0.0012 (0.05)", "3e-06"),
-    ]
-    assert all(text in page.render(report, WHEN) for text in second)
-    assert f"| {' | '.join(second)} |\n" in exports.markdown(report)
+    )
+    assert all(text in rendered(report) for text in second)
+    assert f"| {' | '.join(second)} |\n" in markdown(report)
 
 
 def test_the_page_loads_nothing_and_is_well_formed(three):
     for batch in (1, 8):
         write(three, cell(batch_size=batch), [50, 51, 49])
         write(three, cell("native-torch-eager", scenario="SingleStream", batch_size=batch), [5, 5.1, 4.9])
-    html = page.render(gathered(three), WHEN)
+    html = rendered(gathered(three))
     assert html.startswith(page.BEGINNING)
     assert not re.search(r"<script|<link|<img|@import|https?://(?!www\.w3\.org/)", html)
     drawings = re.findall(r"<svg.*?</svg>", html, re.S)
@@ -597,7 +611,7 @@ def test_a_cells_section_explains_the_run(mock_run):
     assert meanings["min_duration (ms)"] == "a shorter test is INVALID"
     assert not [label for label, meaning in meanings.items() if not meaning]  # every line LoadGen writes is explained
     assert cell_details.within and cell_details.within.low < cell_details.within.mean < cell_details.within.high
-    html = page.render(gathered(mock_run), WHEN)
+    html = rendered(gathered(mock_run))
     for text in ("Once upon a time", "What it answered", "Evidence of what ran", "Time by time", cell_details.directory):
         assert text in html
     assert "<script>alert(1)" not in html and "&lt;script&gt;alert(1)" in html
@@ -657,6 +671,6 @@ def test_what_cannot_be_reported_is_one_sentence(three, capsys, arguments, words
 def test_a_result_that_cannot_be_read_is_named(three, capsys):
     (three / "broken").mkdir()
     (three / "broken/result.json").write_text("{")
-    assert "broken/result.json" in page.render(gathered(three), WHEN)
+    assert "broken/result.json" in rendered(gathered(three))
     assert cli.main(["report", str(three)]) == 0
     assert "left out: " in capsys.readouterr().err

@@ -1,20 +1,28 @@
-"""Sentences on what the lengths of prompts and answers do to a comparison of Keras SUTs with others."""
+"""The effect of the lengths of prompts and answers on a comparison of Keras SUTs with others."""
 
 from __future__ import annotations
 
 from harness.comparison.tables import Group
 from harness.inputs import models
 from harness.inputs.families import text
+from harness.report.content import Content
 from harness.report.contest import Contest, listed
+from harness.report.section import Section
 from sut.keras import generate as keras_generate
 from sut.registry import of_keras
+
+
+def section(content: Content) -> Section:
+    """The cost of KerasHub's way to generate in each comparison."""
+    return Section(sentences=content.of_each(sentences))
 
 
 def sentences(contest: Contest) -> list[str]:
     """List what KerasHub's way to generate costs in this comparison, a sentence each.
 
-    The list is empty if there is no Keras SUT, or if there are only such. The factor is `keras_generate.factor` of the
-    size's configuration. There is none for a user's weights or prompts.
+    The list is empty if there is no Keras SUT, or if there are only such. The factor is
+    `keras_generate.factor` of the size's configuration. There is none for a user's weights or
+    prompts.
     """
     keras = [g for g in contest.good if of_keras(g.cell.sut)]
     if contest.groups[0].cell.task != "generate" or len(keras) in (0, len(contest.good)):
@@ -32,22 +40,25 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
     """A sentence for the Keras SUTs that are compiled, and one for those that are not."""
     cell = keras[0].cell
     size = models.load(cell.model, cell.task).sizes[cell.size]
+    layers = text.layer_weights(size)
     head = int(size.config["vocab_size"] * size.config["hidden_size"])
     found = []
     for eager in (False, True):
         suts = [g.sut for g in keras if (g.execution == "eager") is eager]
         if suts:
-            factor = keras_generate.factor(text.layer_weights(size), head, prompt, new, eager=eager)
+            factor = keras_generate.factor(layers, head, prompt, new, eager=eager)
             why = "passes over the answer's columns before it has tokens for them"
             also = ", and computes logits for them that it does not use" if eager else ""
             needed = f"{factor:.2f} × the multiplications needed"
-            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {needed}, because Keras {why}{also}")
+            cost = f"{needed}, because Keras {why}{also}"
+            found.append(f"{prompt} + {new} tokens: {listed(suts)}: {cost}")
     return found
 
 
 def _lengths_differ(group: Group) -> bool:
     lengths = group.last.record.get("qsl", {})
-    return group.cell.dataset == "uneven" or lengths.get("shortest") != lengths.get("longest")
+    is_uneven = group.cell.dataset == "uneven"
+    return is_uneven or lengths.get("shortest") != lengths.get("longest")
 
 
 def _tokens(group: Group) -> tuple[int, int] | None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 
+import numpy as np
 import pytest
 from PIL import Image
 
 from formats.result import Status
-from harness import cli, images
+from harness import cli
 from harness.comparison import compare, tables
 from harness.comparison.runs import Run
 from harness.errors import UsageError
 from harness.inputs import dataset, models
 from harness.measurement import run as measurement
 from harness.measurement.run import not_measured
+from harness.samples import images
 from harness.tree import submission
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
@@ -41,9 +44,18 @@ def test_each_image_is_kept_with_its_distance_from_the_references(run):
     assert images.read(run / "nowhere") == []
 
 
-def test_answers_that_could_not_be_scored_are_not_drawn_and_lose_no_result(tmp_path, monkeypatch, made_environment):
+def test_an_answer_of_another_size_than_the_references_is_not_drawn(run, tmp_path):
+    other = tmp_path / "run"
+    shutil.copytree(run, other, ignore=shutil.ignore_patterns(images.FOLDER))
+    with np.load(run / "reference.npz") as reference:
+        arrays = dict(reference)
+    np.savez(other / "reference.npz", **arrays | {"latents": arrays["latents"][:, 1:]})
+    images.write(other)
+    assert images.read(other) == []
+
+
+def test_answers_that_could_not_be_scored_lose_no_result(tmp_path, monkeypatch, made_environment):
     monkeypatch.setattr(submission, "score", lambda *_: "sample 0 has 7 bytes, and the reference's has 9")
-    monkeypatch.setattr(images, "write", lambda *_: pytest.fail("drawn"))
     found = measurement.run(request(tmp_path, scenario="Offline", model="stable-diffusion", size="tiny"), Reporter(), 0)
     assert any("sample 0 has 7 bytes" in warning for warning in found.warnings)
     assert (tmp_path / found.cell.name / "quick-1" / "result.json").exists()

@@ -2,7 +2,8 @@
 
 import pytest
 
-from harness.report import content, shapes
+from harness.report import content
+from harness.report.sections import lengths
 from tests.support.cells import request
 from tests.support.synthetic_runs import cell, write
 
@@ -13,7 +14,7 @@ def sentences(tmp_path, suts=("keras3-jax", "native-jax"), record=None, **change
     for sut in suts:
         write(tmp_path, cell(sut, **OF_MISTRAL | changes), [10.0, 10.1, 9.9], record=record)
     (contest,) = content.gather(tmp_path, "runs").contests
-    return shapes.sentences(contest)
+    return lengths.sentences(contest)
 
 
 def test_the_factor_follows_from_the_lengths_and_the_configuration(tmp_path):

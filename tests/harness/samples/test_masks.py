@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from harness import cli, masks
+from harness import cli
 from harness.errors import UsageError
 from harness.inputs import checkpoint, models, user_weights
+from harness.samples import masks
 from tests.conftest import CACHE
 
 SAM = models.load("sam")

@@ -1,0 +1,96 @@
+"""Everything that a user may be told about a result or a comparison.
+
+Each message is a template, and `format` fills it. The code that finds a fault takes its text here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Unranked(StrEnum):
+    """Why a figure may not be compared with others."""
+
+    STATUS = "its status is {status}"
+    INVALID = "it is invalid ({cause})"
+    NOT_VALID = "LoadGen does not call it VALID"
+    NOT_JUDGED = "nobody could judge its accuracy"
+    TINY = "size tiny shows that a cell works, and no more"
+    NO_MODEL = "{sut} computes no model"
+    STOOD_STILL = (
+        "nothing was completed for {stalled:.2g} of its {seconds:.3g} s (longest {longest:.2g} s): "
+        "the worker stood still, or one batch took far longer than is usual"
+    )
+    OTHER_PROGRAMS = "other programs used {share:.0%} of a processor while it was measured: end them, and measure again"
+    STOLEN = "the hypervisor kept {share:.0%} of a processor from this machine while it was measured"
+    FRESH_SLOWER = (
+        "inputs that it had not met took {slower:.3g} times as long as those it had: it keeps a "
+        "part of its answers, or the machine was disturbed: measure again"
+    )
+    RUNS_FAILED = "{failed} of {runs} runs {are} not ok: {last}"
+    DISTURBED = "{disturbed} of {repeats} repeats were disturbed: {first}"
+
+
+class Note(StrEnum):
+    """What else a reader of a result should know.
+
+    STOOD_STILL, OTHER_PROGRAMS and STOLEN of `Unranked` are notes if they are small.
+    """
+
+    PROCESSES = "the SUT ran in {processes}, which used {share:.0%} of a processor; their memory is not counted"
+    THREADS = "the framework ran with {threads}, and the worker may use {processors} processors"
+    NOT_JUDGED = "accuracy not judged: {reason}"
+    MEASURED_AGAIN = (
+        "the performance test was measured again: the SUT was so much faster than while "
+        "calibrating that LoadGen's least duration was not reached; the earlier test is in "
+        "raw/{earlier}"
+    )
+    PERHAPS_DISTURBED = "{reason}. The test was disturbed, which may be why: {disturbance}"
+
+
+class Advice(StrEnum):
+    """How far to trust the repeats of a cell, and what to do."""
+
+    FEW_REPEATS = "{repeats}: measure at least {least}, for two runs of one cell differ by chance"
+    OUTLIERS = "repeat {numbers} is far from the others: something disturbed it; more repeats outvote it"
+    DRIFT = "the figures drift by {change:+.0%} over the repeats: let the machine settle, and compare only with interleaved runs"
+    DISTURBED = "{disturbed} of {repeats} {were} disturbed ({first})"
+    WIDE = "in some places no difference below {least} can be shown: more repeats tell smaller ones (sweep --repeats N, or --until 5%)"
+    OLDER = "left out: {cells} measured earlier, by other versions, other files of SUTs, or for another time (see ./run.sh history)"
+
+
+class Differs(StrEnum):
+    """What two measurements do not have in common. The ratio of the two is of this, too."""
+
+    MACHINE = "other machine: {a} / {b}"
+    SETTING = "other {name}: {a} / {b}"
+    SOURCE = "other source of the SUTs or the worker: revision {revisions}"
+    EDITED = "{revision}, with files that were edited"
+    VERSION = "other version of {package}: {a} / {b}"
+    LORA = "their LoRA trains different parameters (--lora matched trains the same)"
+    NOT_IN_TURNS = "the repeats were not measured in turns, so a drift of the machine between the two counts as a difference"
+    NOT_RANKED = "not ranked ({sides}): {reason}"
+
+
+class Inconclusive(StrEnum):
+    """Why measurements do not show which SUT is faster."""
+
+    RUNS_DISTURBED = "{disturbed} of {runs} runs were disturbed ({first})"
+    SUT_DISTURBED = "of {sut} {disturbed}"
+    CONTROL = "the control run of {sut}, which is the same cell, was {ratio:.3g} × as fast as its first run ({interval})"
+    UNSURE = "the ratio is uncertain by more than a factor of two ({interval})"
+    ALL_UNSURE = "every ratio is uncertain by more than a factor of two ({interval})"
+    MACHINES = "the two were measured on different machines"
+    FEW_REPEATS = "it has too few repeats ({repeats}, and {least} are needed)"
+    MEASURE_AGAIN = "{why}; measure again with --again --repeats {repeats}, with nothing else running"
+
+
+class Refused(StrEnum):
+    """Why two measurements are not compared at all."""
+
+    STATISTIC = "its figure is another statistic than the others' ({name} by {estimate}), so it is not compared with them"
+    STATISTICS = "refused: other statistics ({a} by {a_estimate} / {b} by {b_estimate})"
+    OTHER_WORK = "refused: this is other work ({differing})"
+    NO_FIGURE = "no figure in {side}: {status}"
+    ONLY_IN = "only in {side}"
+    PUBLISHED = "not comparable: another machine and another way of measuring (their time is {times:.3g} × ours)"

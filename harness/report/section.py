@@ -1,0 +1,141 @@
+"""A section of a report as a value. `sections/` makes them; page, Markdown and JSON show any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.comparison.statistics import Ratio, interval
+
+Cell = str | tuple[str, str]
+"""A text of a table, or a text and its remark, such as a ratio and its interval."""
+
+Row = Sequence[Cell]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of texts, in groups.
+
+    Attributes:
+        columns: their names.
+        numbers: which of them hold numbers, counted from 0.
+        groups: a group's title → its rows. It is often the work that its rows have in common.
+        title: of the table; empty if the section has no other.
+        note: what a reader should know of it; empty if there is nothing.
+        most: how many rows the page shows.
+        below: whether the page writes remarks below their texts.
+        on_page, in_markdown: whether it is shown there.
+    """
+
+    columns: Sequence[str]
+    numbers: Collection[int] = ()
+    groups: Mapping[str, Sequence[Row]]
+    title: str = ""
+    note: str = ""
+    most: int = 60
+    below: bool = False
+    on_page: bool = True
+    in_markdown: bool = True
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+        return sum(map(len, self.groups.values()))
+
+    @property
+    def first(self) -> dict[str, Sequence[Row]]:
+        """The groups with the rows that the page shows."""
+        shown: dict[str, Sequence[Row]] = {}
+        left = self.most
+        for title, rows in self.groups.items():
+            if left > 0:
+                shown[title] = rows[:left]
+            left -= len(rows)
+        return shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """One drawing.
+
+    Attributes:
+        caption: the line above it.
+        draw: (`name=` what begins the ids in the SVG) → the <svg> element; empty if there is
+            nothing to draw.
+    """
+
+    caption: str
+    draw: Callable[..., str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A ratio as a bar.
+
+    Attributes:
+        label: the work that it is of.
+        sut: the one whose speed is compared with another's, which has the bar's colour.
+        mark: the same ratio elsewhere; None: not known.
+    """
+
+    label: str
+    sut: str
+    ratio: Ratio
+    mark: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """The drawings of a section.
+
+    Attributes:
+        shown: those that are drawn.
+        more: how many others there are.
+    """
+
+    shown: Sequence[Picture] = ()
+    more: int = 0
+
+
+def _none() -> Pictures:
+    return Pictures()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What a report says of one question.
+
+    Attributes:
+        title: its heading on the page.
+        note: a paragraph below the heading; empty if there is none.
+        sentences: what the answer of the report says of it, in every format.
+        tables: without rows none is shown.
+        pictures: → its drawings. Only the page calls it, because it imports matplotlib and some
+            drawings read the logs of the runs.
+        data: key of the JSON document → value.
+    """
+
+    title: str = ""
+    note: str = ""
+    sentences: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Callable[[], Pictures] = _none
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def ratio_cell(ratio: Ratio, remark: str = "") -> Cell:
+    """A ratio as a cell of a table: `1.47 ×` and `(1.43–1.52)`, followed by `remark`."""
+    between = "no interval"
+    if ratio.low is not None and ratio.high is not None:
+        between = interval(ratio.low, ratio.high)
+    return f"{ratio.value:.3g} ×", f"({between}){remark}"
+
+
+def grouped(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
+    """Rows, each with the title of its group → the groups, in the order of their first rows."""
+    groups: dict[str, list[Row]] = {}
+    for title, row in rows:
+        groups.setdefault(title, []).append(row)
+    return groups

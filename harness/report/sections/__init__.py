@@ -1,0 +1,51 @@
+"""The sections of a report, in small files. Page, Markdown and JSON show any list of sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.report.content import Content
+from harness.report.section import Section
+from harness.report.sections import (
+    comparisons,
+    computing,
+    grid,
+    keras,
+    keras_published,
+    latencies,
+    lengths,
+    resources,
+    scaling,
+    trainings,
+)
+
+SECTIONS = (
+    comparisons.answers,
+    latencies.percentiles,
+    resources.section,
+    lengths.section,
+    trainings.section,
+    comparisons.bars,
+    scaling.section,
+    latencies.spread,
+    comparisons.means,
+    keras_published.section,
+    grid.section,
+    computing.section,
+    resources.payback,
+    keras.costs,
+    keras.beside_torch,
+    keras.beside_keras2,
+    comparisons.noise,
+)
+"""What makes the sections of a report, in the order in which they are shown."""
+
+
+def of(content: Content) -> list[Section]:
+    """Every section of a report; one that has nothing to say is empty."""
+    return [make(content) for make in SECTIONS]
+
+
+def sentences(parts: Iterable[Section]) -> list[str]:
+    """What the sections say below the headline."""
+    return [sentence for section in parts for sentence in section.sentences]

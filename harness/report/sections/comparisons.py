@@ -1,0 +1,112 @@
+"""The answers of the single comparisons, their bars, the means over them, and the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from harness.comparison import statistics
+from harness.comparison.pooled import mean_ratio
+from harness.comparison.statistics import plural
+from harness.report.content import MOST_SENTENCES, NATIVE_TORCH, Content, commonest
+from harness.report.contest import Contest
+from harness.report.section import Picture, Pictures, Section
+
+_MOST_BARS = 8
+
+
+def answers(content: Content) -> Section:
+    """The answer of each comparison if there are several; the headline is that of a single one."""
+    contested = content.contested
+    if len(contested) < 2:
+        return Section()
+    common = ""
+    if not any(contest.decided for contest in contested):
+        common = commonest(contested)  # the headline says it of all
+    sentences = []
+    for contest in contested[:MOST_SENTENCES]:
+        is_said = bool(common) and contest.unranked == common
+        sentences.append(f"{contest.name}: {contest.finding if is_said else contest.answer}")
+    more = len(contested) - MOST_SENTENCES
+    if more > 0:
+        sentences.append(f"and {plural(more, 'comparison')} more: in the table")
+    return Section(sentences=sentences)
+
+
+def bars(content: Content) -> Section:
+    """The figures of each comparison as bars."""
+
+    def pictures() -> Pictures:
+        from harness.report import figures
+
+        shown = content.contested[:_MOST_BARS]
+        drawn = [Picture(caption=c.name, draw=partial(figures.bars, c)) for c in shown]
+        return Pictures(shown=drawn, more=len(content.contested) - len(shown))
+
+    return Section(title="Side by side", pictures=pictures)
+
+
+def means(content: Content) -> Section:
+    """Mean speeds over the comparisons that all compared SUTs are ranked in, a sentence a machine.
+
+    There is none of fewer than two comparisons. LoRA that trains other parameters in each library
+    does not count.
+    """
+    sentences = []
+    for machine in content.machines:
+        contests = [c for c in content.conclusive if c.groups[0].last.machine == machine]
+        several = [c for c in contests if len(c.field) > 1]
+        ranked = [c for c in several if not c.unranked and not c.other_factors]
+        sentence = _mean_speeds(ranked, content.suts)
+        label = content.machine_labels.get(machine)
+        if sentence:
+            sentences.append(f"{label}: {sentence}" if label else sentence)
+    return Section(sentences=sentences, data={"means": sentences})
+
+
+def _mean_speeds(contests: Sequence[Contest], suts: Sequence[str]) -> str:
+    fields = [{group.sut for group in contest.field} for contest in contests]
+    order = [sut for sut in suts if any(sut in field for field in fields)]
+    paired = zip(contests, fields, strict=True)
+    common = [contest for contest, field in paired if field.issuperset(order)]
+    if len(common) < 2 or len(order) < 2:
+        return ""
+    base = NATIVE_TORCH if NATIVE_TORCH in order else order[0]
+    each = []
+    for sut in order:
+        if sut != base:
+            pairs = [(c.pooled.series[sut], c.pooled.series[base]) for c in common]
+            each.append(f"{sut} {_mean_words(mean_ratio(pairs, compared=len(order)))}")
+    over = f"the {len(common)} comparisons that all SUTs have, compared with {base}"
+    return f"mean speed (geometric) over {over}: {', '.join(each)}"
+
+
+def _mean_words(ratio: statistics.Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3g} ×"
+    between = statistics.interval(ratio.low, ratio.high)
+    if not ratio.different:
+        return f"no difference shown ({between})"
+    return f"{ratio.value:.3g} × ({between})"
+
+
+def noise(content: Content) -> Section:
+    """A sentence for each control run: how much it differs from its cell, which is noise only."""
+    sentences = []
+    for contest in content.contests:
+        for group, ratio in contest.control_ratios:
+            measured = f"{group.sut} measured twice a round, {contest.name}"
+            sentences.append(f"control run: {measured}: {_noise(ratio)}")
+    return Section(sentences=sentences)
+
+
+def _noise(ratio: statistics.Ratio) -> str:
+    if ratio.low is None or ratio.high is None:
+        return f"their ratio is {ratio.value:.3g}, with too few repeats for an interval"
+    meaning = "so no difference is shown, as it should be"
+    if ratio.different:
+        meaning = "though both are the same"
+    elif ratio.unsure:
+        meaning = "which is far too uncertain"
+    between = statistics.interval(ratio.low, ratio.high)
+    return f"their ratio is {ratio.value:.3g} ({between}), {meaning}"

@@ -1,0 +1,192 @@
+"""How fast SUTs do the model's own work, compared with what their frameworks can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from operator import itemgetter
+from statistics import median
+from typing import Any
+
+from harness.comparison import tables
+from harness.comparison.tables import Group
+from harness.figure import short
+from harness.report.content import Content
+from harness.report.contest import Contest, listed
+from harness.report.section import Row, Section, Table
+from harness.summary import flops, library, matrix_products, share
+from sut.evidence.matrix_library import UNKNOWN, unused_avx512
+from sut.registry import framework_of
+
+_COLUMNS = ("SUT", "the model's products", "share", "a large product", "operators a batch")
+_NOTE = (
+    "Operations a second of the model's products with weights, beside those of a large matrix "
+    "product of the same framework (of TensorFlow without XLA) in the same process. The share is a "
+    "lower bound: attention's own products and padding are not counted. The rest of the time goes "
+    "to these, to reading weights (as in a model that generates a token at a time), to small "
+    "operations and to Python. In one comparison the same operations are counted for every SUT. "
+    "The last column counts the operators that Python calls for a batch of an eager SUT."
+)
+
+
+_CLEARLY = 1.2  # times as fast: a smaller difference is no reason to warn
+
+
+@dataclass
+class _Products:
+    """How one framework multiplied matrices in one place.
+
+    Attributes:
+        rates: floating-point operations a second of a large product, of each run.
+        libraries: the library with instructions and threads, in words, of each run that names it.
+        narrow: whether MKL took narrower instructions than an AMD processor has.
+    """
+
+    rates: list[float] = field(default_factory=list)
+    libraries: list[str] = field(default_factory=list)
+    narrow: str = ""
+
+    @property
+    def rate(self) -> float:
+        """The median."""
+        return median(self.rates)
+
+    def add(self, rate: float, fact: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+        """Add one run: its rate, the evidence of its library, and the machine it ran on."""
+        self.rates.append(rate)
+        if fact.get("library", UNKNOWN) == UNKNOWN:
+            return
+        self.libraries.append(library(fact))
+        cpu = str(machine.get("cpu", ""))
+        unused = unused_avx512(fact, cpu, machine.get("cpu_flags", ()))
+        self.narrow = self.narrow or unused
+
+
+_Place = tuple[str, ...]
+"""Precision, device, machine and environment variables."""
+
+
+def section(content: Content) -> Section:
+    """The shares of all comparisons in a table; of a single comparison in sentences, too."""
+    own = []
+    if len(content.contested) == 1:
+        own = _sentences(content.contested[0])
+    groups = {}
+    for contest in content.contests:
+        rows = [_texts(row) for row in _rows(contest, "matrix_share")]
+        if rows:
+            groups[contest.name] = rows
+    table = Table(columns=_COLUMNS, numbers=range(1, len(_COLUMNS)), groups=groups, most=200)
+    return Section(
+        title="How much of what its framework can do",
+        note=_NOTE,
+        sentences=[*own, *product_sentences(content.current)],
+        tables=[table],
+    )
+
+
+def _sentences(contest: Contest) -> list[str]:
+    """One with the share of each SUT, the largest first, and one with the operators of eager SUTs.
+
+    There is no sentence for a figure that fewer than two SUTs have.
+    """
+    shares = _rows(contest, "matrix_share")
+    shares.sort(key=itemgetter("matrix_share"), reverse=True)
+    operators = _rows(contest, "operators_per_batch")
+    operators.sort(key=itemgetter("operators_per_batch"))
+    sentences = []
+    if len(shares) > 1:
+        each = ", ".join(f"{row['sut']} {share(row['matrix_share'])}" for row in shares)
+        rate = "the rate of a large matrix product of the same framework"
+        sentences.append(f"the model's products reach, of {rate}, at least: {each}")
+    if len(operators) > 1:
+        each = ", ".join(f"{row['sut']} {short(row['operators_per_batch'])}" for row in operators)
+        sentences.append(f"Python calls operators for a batch of eager SUTs: {each}")
+    return sentences
+
+
+def _rows(contest: Contest, column: str) -> list[dict[str, Any]]:
+    rows = [tables.row(group) for group in contest.good]
+    return [row for row in rows if row[column]]
+
+
+def _texts(row: dict[str, Any]) -> Row:
+    reached = row["flops_per_second"]
+    part = row["matrix_share"]
+    operators = short(row["operators_per_batch"]) or "–"
+    return row["sut"], flops(reached), share(part), flops(reached / part), operators
+
+
+def product_sentences(groups: Iterable[Group]) -> list[str]:
+    """Return how fast each framework multiplied large matrices, and by which library.
+
+    There is a sentence for each place with two frameworks or more. A place is a precision, a
+    device, a machine and environment variables. One more sentence follows if MKL took narrower
+    instructions than an AMD processor has.
+    """
+    several = {}
+    for place, of_one in _places(groups).items():
+        if len(of_one) > 1:
+            several[place] = of_one
+    sentences = []
+    for (precision, device, *where), of_one in sorted(several.items()):
+        apart = ""
+        if len(several) > 1:
+            apart = f", {', '.join(filter(None, where))}"
+        rates = ", ".join(_rates(of_one))
+        what = f"large matrix products in {precision} on {device}{apart}"
+        meaning = "a model that spends its time in such products is about as much faster or slower"
+        sentences.append(f"{what}: {rates}; {meaning}")
+        sentences += _meaning(precision, of_one)
+    return sentences
+
+
+def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
+    """Place → framework → how it multiplied."""
+    places: dict[_Place, dict[str, _Products]] = {}
+    for group in groups:
+        cell = group.cell
+        framework = framework_of(cell.sut)
+        variables = [f"{name}={value}" for name, value in sorted(cell.variables.items())]
+        place = (cell.precision, cell.device, group.last.machine, *variables)
+        machine = group.last.record.get("machine", {})
+        for run in group.good:
+            rate = run.result.evidence.get("after", {}).get("matrix_flops")
+            if framework and rate:
+                of_one = places.setdefault(place, {})
+                products = of_one.setdefault(framework, _Products())
+                products.add(rate, matrix_products(run.result), machine)
+    return places
+
+
+def _rates(of_one: Mapping[str, _Products]) -> list[str]:
+    """`PyTorch 184 GFLOP/s (MKL, AVX2, 2 threads)` of each framework, the fastest first."""
+    is_known = any(products.libraries for products in of_one.values())
+    texts = []
+    for name, products in _fastest_first(of_one):
+        libraries = " or ".join(dict.fromkeys(products.libraries)) or "library not reported"
+        remark = f" ({libraries})" if is_known else ""
+        texts.append(f"{name} {products.rate / 1e9:,.0f} GFLOP/s{remark}")
+    return texts
+
+
+def _meaning(precision: str, of_one: Mapping[str, _Products]) -> Iterator[str]:
+    """One sentence on each framework whose MKL leaves instructions unused, if others outrun it."""
+    for name, products in of_one.items():
+        faster = {}
+        for other, others in _fastest_first(of_one):
+            if others.rate > _CLEARLY * products.rate and not others.narrow:
+                faster[other] = f"{others.rate / products.rate:.1f}"
+        if products.narrow and faster:
+            path = f"its {products.narrow} path on this AMD processor although it has AVX-512"
+            multiply = "multiply" if len(faster) > 1 else "multiplies"
+            others_do = f"{listed(list(faster))} {multiply} {listed(list(faster.values()))}"
+            yield (
+                f"{name} multiplies {precision} matrices with MKL, which takes {path}; "
+                f"{others_do} times as fast, so {name}'s figures here say little about "
+                "an Intel processor"
+            )
+
+
+def _fastest_first(of_one: Mapping[str, _Products]) -> list[tuple[str, _Products]]:
+    return sorted(of_one.items(), key=lambda item: (item[1].rate, item[0]), reverse=True)

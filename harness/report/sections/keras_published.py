@@ -1,0 +1,126 @@
+"""The two figures of Keras' published benchmark, drawn again from our cells.
+
+They are Keras 3 over Keras 2, and over native PyTorch. There
+(https://keras.io/getting_started/benchmarks/) each is the speed of Keras 3 on its best backend over
+that of the other, one bar for each model and task. Their A100 is a mark at ours if the table has the
+same batch, and at every training. Most columns of their table were not measured in float32
+(`lower_precision`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from formats.cell import LORA, STANDARD_INPUTS
+from harness.comparison.compare import Published, published, published_for
+from harness.comparison.tables import Group
+from harness.inputs import families, models
+from harness.report.content import Content
+from harness.report.section import Bar, Picture, Pictures, Section
+
+FIGURES = {
+    "keras2-tensorflow": "Keras 3 over Keras 2",
+    "native-torch-eager": "Keras 3 over native PyTorch",
+}
+"""SUT that Keras 3 is compared with → what its figure is called."""
+A100_FLOAT32_TFLOPS = 19.5
+"""The most that an A100 computes in float32 without TF32, in 10^12 operations a second.
+
+https://www.nvidia.com/en-us/data-center/a100/, peak FP32
+"""
+
+_MOST_BARS = 16
+_NOTE = (
+    "The speed of the fastest Keras 3 SUT over the other's, with its 95 % interval. Right of the "
+    "dotted line Keras 3 is faster. A ring is the published ratio, of an NVIDIA A100 and models of "
+    "full size: another machine, another way of measuring and for fit perhaps another batch, so "
+    "only what is faster can be compared, not by how much."
+)
+
+
+def section(content: Content) -> Section:
+    """A picture for each SUT that Keras 3 is compared with."""
+    bars = {}
+    for other, title in FIGURES.items():
+        of_one = gains(content, other)
+        if of_one:
+            bars[title] = of_one
+    if not bars:
+        return Section()
+
+    def pictures() -> Pictures:
+        from harness.report import figures
+
+        shown = []
+        for title, of_one in bars.items():
+            left = len(of_one) - _MOST_BARS
+            caption = f"{title} ({left} more are not drawn)" if left > 0 else title
+            draw = partial(figures.gains, of_one[:_MOST_BARS], title=title)
+            shown.append(Picture(caption=caption, draw=draw))
+        return Pictures(shown=shown)
+
+    return Section(
+        title="The figures that Keras published, from these cells",
+        note=f"{_NOTE} {lower_precision()}",
+        pictures=pictures,
+    )
+
+
+def gains(content: Content, other: str) -> list[Bar]:
+    """A bar for each contest in which both have figures: the fastest Keras 3 SUT over the other.
+
+    Its mark is the same of the published table, there with its own fastest backend.
+    """
+    found = []
+    for contest in content.conclusive:
+        keras = next((g for g in contest.good if g.cell.sut.startswith("keras3-")), None)
+        rival = next((g for g in contest.good if g.cell.sut == other), None)
+        if keras and rival:
+            ratio = contest.ratio(keras, rival)
+            mark = _theirs(keras, other)
+            found.append(Bar(label=contest.name, sut=keras.sut, ratio=ratio, mark=mark))
+    return found
+
+
+def lower_precision() -> str:
+    """Sentences on the columns of the published table that are too fast for float32.
+
+    They follow from the figures of BERT's predictions.
+    """
+    fast, slow = [], []
+    predictions = [row for row in published() if (row.model, row.task) == ("bert", "predict")]
+    for rate, sut in sorted((_tflops(row), row.sut) for row in predictions):
+        side = fast if rate > A100_FLOAT32_TFLOPS else slow
+        side.append(f"{sut} ({rate:.1f} TFLOP/s)")
+    return (
+        f"An A100 computes at most {A100_FLOAT32_TFLOPS} TFLOP/s in float32. "
+        f"The published predictions of BERT are faster with {', '.join(fast)}. "
+        "So these columns are TF32, or a lower precision: compare them with cells of "
+        f"--precision tf32. Those of {', '.join(slow)} may be float32. "
+        "Ratios between the two kinds are in part ratios of precision."
+    )
+
+
+def _tflops(row: Published) -> float:
+    """The matrix products of one of BERT's published predictions, in 10^12 operations a second."""
+    model = models.load(row.model)
+    count = families.of(model).least_flops
+    assert count and row.seq_len
+    one_input = {"attention_mask": np.ones((1, row.seq_len))}
+    flops = row.batch_size * count(model.sizes["full"], one_input)
+    return flops / row.ms_per_step / 1e9
+
+
+def _theirs(group: Group, other: str) -> float | None:
+    """The published speed of Keras 3's fastest backend over the other's. None if there is none."""
+    c = group.cell
+    times = {sut: row.ms_per_step for sut, row in published_for(c).items()}
+    # Their BERT reads padded texts; their prompts have one length.
+    is_uneven = c.dataset == "uneven" and c.task == "generate"
+    other_inputs = is_uneven or c.dataset not in STANDARD_INPUTS
+    other_model = c.size == "user" or c.lora == LORA[1]
+    if c.scenario == "SingleStream" or other_inputs or other_model or other not in times:
+        return None
+    return times[other] / min(ms for sut, ms in times.items() if sut.startswith("keras3-"))

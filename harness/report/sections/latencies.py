@@ -1,0 +1,123 @@
+"""The plain 90th percentiles of latencies, and how latencies and step times are spread.
+
+SUTs are compared by their medians, and these follow them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import median
+
+from harness.comparison import statistics, tables
+from harness.comparison.runs import Run
+from harness.comparison.tables import Group
+from harness.figure import short
+from harness.report.content import Content
+from harness.report.contest import Contest, listed
+from harness.report.section import Picture, Pictures, Section
+from harness.report.times import times_ms
+from scenarios.table import SCENARIOS
+
+_LEAST_QUERIES = 64
+"""As many queries as LoadGen needs for its estimate of a 90th percentile."""
+_MOST_PICTURES = 4
+
+
+def percentiles(content: Content) -> Section:
+    """The 90th percentiles of each comparison, in a sentence."""
+    return Section(sentences=content.of_each(_sentences))
+
+
+def _sentences(contest: Contest) -> list[str]:
+    """One sentence: the 90th percentile of each SUT, the lowest first, and how far off others are.
+
+    There is none of a throughput or a training, or of an inconclusive comparison.
+    """
+    runs = [run for group in contest.good for run in group.good]
+    if contest.inconclusive or not all(map(_p90, runs)):
+        return []
+    queries = sorted(int(run.result.measured.get("samples", 0)) for run in runs)
+    count = f"{queries[0]:,}"
+    if queries[0] != queries[-1]:
+        count += f" to {queries[-1]:,}"
+    what = f"90th percentile of the latency (less is better), of {count} queries a run"
+    if queries[0] < _LEAST_QUERIES:
+        needed = f"{_LEAST_QUERIES} are needed, so it is not compared"
+        return [f"{what}: {needed} (--duration sets a longer test)"]
+    first, *others = sorted(contest.good, key=_median_ms)
+    texts = [f"{first.sut} {short(_median_ms(first))} ms"]
+    pooled = tables.pool(contest.good, value=_p90)
+    for group in others:
+        ratio = pooled.ratio(first.sut, group.sut)
+        ratio = ratio or _unpaired(first, group, compared=len(contest.good))
+        texts.append(f"{group.sut} {short(_median_ms(group))} ms ({_longer(ratio)})")
+    return [f"{what}: {', '.join(texts)}"]
+
+
+def _p90(run: Run) -> float | None:
+    """The plain 90th percentile of a run's latencies, in milliseconds.
+
+    None if it asked for all samples at once.
+    """
+    return run.result.metrics.get("latency_p90_ms")
+
+
+def _every_ms(group: Group) -> list[float]:
+    return [value for run in group.good if (value := _p90(run))]
+
+
+def _median_ms(group: Group) -> float:
+    return median(_every_ms(group))
+
+
+def _unpaired(first: Group, group: Group, compared: int) -> statistics.Ratio:
+    return statistics.compare(
+        _every_ms(first),
+        _every_ms(group),
+        higher_is_better=False,
+        paired=False,
+        compared=compared,
+    )
+
+
+def _longer(ratio: statistics.Ratio) -> str:
+    """How a 90th percentile compares with the lowest one.
+
+    `ratio` is the speed of the SUT with the lowest one over that of this SUT.
+    """
+    if ratio.low is None or ratio.high is None:
+        return "too few runs to compare"
+    if not ratio.different:
+        return "not shown to be higher"
+    return f"{ratio.value:.3g} times as long, {statistics.interval(ratio.low, ratio.high)}"
+
+
+def spread(content: Content) -> Section:
+    """How the latencies of queries and the times of training steps are spread, of the last runs."""
+
+    def pictures() -> Pictures:
+        contests = [contest for contest in content.contested if not contest.higher_is_better]
+        drawn = [_picture(contest) for contest in contests[:_MOST_PICTURES]]
+        shown = [picture for picture in drawn if picture]
+        return Pictures(shown=shown, more=max(0, len(contests) - _MOST_PICTURES))
+
+    return Section(title="How latencies and step times are spread", pictures=pictures)
+
+
+def _picture(contest: Contest) -> Picture | None:
+    """The times of the last run of each SUT; None if none kept them."""
+    from harness.report import figures
+
+    times = {group.sut: times_ms(group) for group in contest.good}
+    kept = {sut: values for sut, values in times.items() if values is not None}
+    if not kept:
+        return None
+    x, y = "ms a step, less is better", "% of steps"
+    if SCENARIOS[contest.groups[0].cell.scenario].loadgen:
+        x, y = "latency, ms: less is better", "% of queries answered"
+    caption = f"{contest.name}, the last run of each"
+    unseen = [sut for sut in times if sut not in kept]
+    if unseen:
+        caption += f"; no single times of {listed(unseen)}"
+    draw = partial(figures.distribution, kept, x=x, y=y, title=f"times of {caption}")
+    return Picture(caption=caption, draw=draw)

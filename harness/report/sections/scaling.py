@@ -1,0 +1,113 @@
+"""Speed over batch and over lengths: the same work with several values of one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from harness.comparison import compare
+from harness.figure import short
+from harness.report.content import MOST_SENTENCES, Content
+from harness.report.contest import Contest
+from harness.report.section import Picture, Pictures, Section
+
+_AXES = {
+    "batch_size": "batch",
+    "seq_len": "tokens an input",
+    "prompt_tokens": "tokens a prompt",
+    "new_tokens": "tokens an answer",
+}
+"""The fields of `Cell` that are an axis, in words."""
+_MOST_OF_AN_AXIS = 4
+"""The most pictures of one axis."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale:
+    """The same work with several values of one field.
+
+    Attributes:
+        axis: of _AXES.
+        work: in words, without that field.
+        points: SUT → (value of the field, samples a second, the median of the repeats), in the
+            order of the contests.
+    """
+
+    axis: str
+    work: str
+    points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+
+
+def section(content: Content) -> Section:
+    """A chart of each scale, and a sentence on the best batch of each SUT."""
+    found = scales(content)
+    batches = [scale for scale in found if scale.axis == "batch_size"]
+
+    def pictures() -> Pictures:
+        shown = []
+        for axis in _AXES:
+            of_axis = [scale for scale in found if scale.axis == axis]
+            shown += [_picture(scale) for scale in of_axis[:_MOST_OF_AN_AXIS]]
+        return Pictures(shown=shown, more=len(found) - len(shown))
+
+    return Section(
+        title="Speed over batch and length",
+        sentences=[_best_batches(scale) for scale in batches][:MOST_SENTENCES],
+        pictures=pictures,
+    )
+
+
+def scales(content: Content) -> list[Scale]:
+    """Every scale with two points or more of a SUT, axis by axis."""
+    found = []
+    for axis in _AXES:
+        known: dict[tuple[Any, ...], Scale] = {}
+        for contest in content.conclusive:
+            value = getattr(contest.groups[0].cell, axis)
+            if not contest.higher_is_better or not value:
+                continue
+            first = contest.groups[0]
+            same = [pair for pair in first.work if pair[0] != axis]
+            key = (*same, first.last.result.mode, first.last.machine)
+            work = _work(contest, axis, content.machine_labels.get(first.last.machine, ""))
+            for group in contest.good:
+                scale = known.setdefault(key, Scale(axis=axis, work=work))
+                median = group.summary.median if group.summary else 0.0
+                scale.points.setdefault(group.sut, []).append((float(value), median))
+        for scale in known.values():
+            if any(len(points) > 1 for points in scale.points.values()):
+                found.append(scale)
+    return found
+
+
+def _work(contest: Contest, axis: str, machine: str) -> str:
+    first = contest.groups[0]
+    parts = [compare.describe(first, (axis, *contest.shared)), first.last.result.mode, machine]
+    return ", ".join(filter(None, parts))
+
+
+def _picture(scale: Scale) -> Picture:
+    from harness.report import figures
+
+    label = _AXES[scale.axis]
+    caption = f"{scale.work}: speed over {label}"
+    y = "samples/s, more is better"
+    draw = partial(figures.lines, scale.points, x=label, y=y, title=caption)
+    return Picture(caption=caption, draw=draw)
+
+
+def _best_batches(scale: Scale) -> str:
+    """The batch at which each SUT makes most samples a second, the fastest SUT first."""
+    best = {}
+    for sut, points in scale.points.items():
+        best[sut] = max(points, key=lambda point: point[1])
+    each = []
+    for sut, (batch, rate) in sorted(best.items(), key=lambda item: -item[1][1]):
+        if rate:
+            ms = short(1e3 * batch / rate)
+            each.append(f"{sut} at {batch:.0f} ({short(rate)} samples/s, {ms} ms a batch)")
+    tried = sorted({int(x) for points in scale.points.values() for x, _ in points})
+    batches = ", ".join(map(str, tried))
+    what = f"of the batches {batches} the fastest of each SUT, by medians"
+    return f"{scale.work}: {what}: {', '.join(each)}"

@@ -1,0 +1,98 @@
+"""The first answers of a generating model, in words: `words.json` of a run directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compliance import logs
+from compliance.scoring.tokens import TOKEN_BYTES
+from formats.writing import write_json
+
+FILE = "words.json"
+_SAMPLES = 8
+
+Decode = Callable[[Sequence[int]], str]
+"""Token ids → text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """One sample.
+
+    Attributes:
+        prompt, answer, reference: the texts; the last two without the prompt.
+        tokens: how many tokens the answer has.
+        differs_at: the first token, from 1, that is not the reference's; None if all are.
+    """
+
+    prompt: str
+    answer: str
+    reference: str
+    tokens: int
+    differs_at: int | None
+
+    @property
+    def shared(self) -> str:
+        """The beginning that answer and reference have in common."""
+        return os.path.commonprefix([self.answer, self.reference])
+
+
+def write(directory: Path, inputs: Path, tokenizer: str, decode: Decode) -> None:
+    """Write words.json: the first eight samples of the accuracy test and the reference's answers.
+
+    There is no file without a reference.
+
+    Args:
+        directory: of a run whose accuracy test ended well.
+        inputs: the .npz that every SUT read.
+        tokenizer: the name of what made the ids.
+        decode: its way back to text, which takes any ids.
+    """
+    if not (directory / "reference.npz").exists():
+        return
+    log = logs.read_accuracy(directory / "raw" / "accuracy" / "mlperf_log_accuracy.json")
+    rows = []
+    with np.load(inputs) as arrays, np.load(directory / "reference.npz") as reference:
+        for i in range(min(_SAMPLES, len(arrays["input_ids"]))):
+            if i not in log.payloads:
+                continue
+            prompt = arrays["input_ids"][i, : arrays["prompt_length"][i]].tolist()
+            expected = reference["tokens"][i, : reference["n_tokens"][i]].tolist()
+            rows.append(_words(decode, prompt, _tokens(log.payloads[i]), expected))
+    samples = [asdict(row) for row in rows]
+    write_json(directory / FILE, {"tokenizer": tokenizer, "samples": samples})
+
+
+def read(directory: Path) -> list[Words]:
+    """Return the samples of a run directory. Empty if words.json is missing or cannot be read."""
+    try:
+        document: Any = json.loads((directory / FILE).read_text(encoding="utf-8"))
+        return [Words(**sample) for sample in document["samples"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _tokens(payload: bytes) -> list[int]:
+    """The ids of an answer; bytes at its end that are no whole token are left out."""
+    whole = len(payload) // TOKEN_BYTES * TOKEN_BYTES
+    ids: list[int] = np.frombuffer(payload[:whole], np.int32).tolist()
+    return ids
+
+
+def _words(decode: Decode, prompt: list[int], answer: list[int], reference: list[int]) -> Words:
+    shared = len(os.path.commonprefix([answer, reference]))
+    differs = shared < max(len(answer), len(reference))
+    return Words(
+        prompt=decode(prompt),
+        answer=decode(answer),
+        reference=decode(reference),
+        tokens=len(answer),
+        differs_at=shared + 1 if differs else None,
+    )
