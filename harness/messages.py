@@ -94,3 +94,18 @@ class Refused(StrEnum):
     NO_FIGURE = "no figure in {side}: {status}"
     ONLY_IN = "only in {side}"
     PUBLISHED = "not comparable: another machine and another way of measuring (their time is {times:.3g} × ours)"
+
+
+class Chosen(StrEnum):
+    """What the harness chose because the user did not, and flags that have no effect."""
+
+    VARIABLES = "part of the cell, because they may change its figures: {variables}"
+    NO_LOCK = "device {device}, though there is {gpu}: {environment} has no lock for {wanted} yet; --python PATH brings an interpreter"
+    NO_NVML = "NVML does not answer here: of the GPU neither memory nor energy nor clocks are known, and --device {device} runs"
+    ONLY_SIZE = "size {size}: {model} has no full one"
+    SIZE_FITS = "size full: {gpu} holds its {gigabytes:.1f} GB"
+    SIZE_TOO_LARGE = "size tiny: full needs {needed:.1f} GB and {gpu} has {gigabytes:.1f} GB"
+    SIZE_UNKNOWN_MEMORY = "size tiny: nobody tells how much memory the GPU has (--size base or full to choose)"
+    SIZE_ON_HOST = "size tiny: no accelerator in use (--size base or full to choose)"
+    PRECISION = "precision {precision}: {sut} has no {own}, the size's own"
+    NO_DURATION = "--duration {seconds:g} is not used: {scenario} times {steps} steps in mode {mode}"
