@@ -28,6 +28,7 @@ import pynvml
 from benchmarks import accelerator_page
 from compliance.findings.check import Verdict
 from compliance.rules import CURRENT
+from formats import reading
 from formats.result import Result
 from formats.writing import write_json
 from harness.commands import doctor
@@ -188,7 +189,7 @@ def _measure(
     if code is None:
         return {"status": "too slow", "reason": f"not done within {box_s:.0f} s", "seconds": seconds}
     try:
-        result = Result.from_json(json.loads(output)["cells"][0])
+        result = reading.result(json.loads(output)["cells"][0])
     except (ValueError, KeyError, IndexError):
         return {"status": "error", "reason": (error.strip().splitlines() or [f"exit code {code}"])[-1], "seconds": seconds}
     return {"seconds": seconds, **_figures(result, state["bytes_per_second"])}

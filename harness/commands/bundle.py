@@ -350,8 +350,8 @@ def _write(folder: Path, plan: _Plan, data: Mapping[str, Path], flags: Any, suts
     manifest = {
         "schema": "bundle-1",
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "revision": git["revision"],
-        "dirty": git["dirty"],
+        "revision": git.revision,
+        "dirty": git.dirty,
         "round": CURRENT,
         "python": flags.python,
         "platforms": platforms,

@@ -118,8 +118,8 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
                 told = matrix_products(run.result)
                 if told.get("library", UNKNOWN) != UNKNOWN:
                     products.libraries.append(library(told))
-                machine = group.last.record.get("machine", {})
-                unused = unused_avx512(told, str(machine.get("cpu", "")), machine.get("cpu_flags", ()))
+                record = group.last.record
+                unused = unused_avx512(told, record.machine.cpu, record.machine.cpu_flags) if record else ""
                 products.narrow = products.narrow or unused
     return places
 

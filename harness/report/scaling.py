@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from formats.cell import fields_with
 from harness.comparison import compare
 from harness.figure import short
 from harness.report.contest import Contest
 
-AXES = {"batch_size": "batch", "seq_len": "tokens an input", "prompt_tokens": "tokens a prompt", "new_tokens": "tokens an answer"}
+AXES = fields_with("axis")
 """The fields of `Cell` that are an axis, in words."""
 
 

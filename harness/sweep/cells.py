@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
+from formats.cell import ordered_by
 from harness.errors import UsageError
 from harness.inputs import models
 from harness.request import asked, plan
@@ -17,7 +18,7 @@ from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
 # Rivals stand beside each other, so that they are measured one right after the other.
-_ORDER = ("model", "task", "size", "scenario", "batch_size", "seq_len", "prompt_tokens", "new_tokens", "precision", "sut")
+_ORDER = ordered_by("sweeps")
 _WHERE = ("out", "cache")
 
 
