@@ -217,7 +217,7 @@ def _origin() -> str:
     locks = "\n".join(path.read_text(encoding="utf-8") for path in environments.LOCKS.glob("*-cpu.txt"))
     found = {name: sorted(set(re.findall(rf"^{name}(?:-cpu)?==([^\s;]+)", locks, re.MULTILINE))) for name in packages()}
     versions = {name: " and ".join(each) for name, each in found.items() if each}
-    return _pairs({"date": time.strftime("%Y-%m-%d"), "processor": described["cpu"], "threads": described["threads"], **versions})
+    return _pairs({"date": time.strftime("%Y-%m-%d"), "processor": described.cpu, "threads": described.threads, **versions})
 
 
 def _line(row: Mapping[str, Any]) -> str:

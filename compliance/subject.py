@@ -14,6 +14,9 @@ from compliance.logs import trace as traces
 from compliance.logs.digits import DIGITS, close
 from compliance.logs.user_conf import Conf, parse
 from compliance.rules import Rules
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.record import Record
 
 T = TypeVar("T")
 
@@ -41,8 +44,8 @@ class LoadGenRun:
     detail: logs.Detail
     summary: logs.Summary
     user_conf: str | None
-    outcome: dict[str, Any] | None
-    job: dict[str, Any] | None
+    outcome: WorkerOutcome | None
+    job: Job | None
     faults: dict[str, str]
 
     @property
@@ -71,7 +74,7 @@ class Subject:
     rules: Rules
     performance: LoadGenRun
     accuracy: LoadGenRun
-    record: dict[str, Any] | None
+    record: Record | None
     system: dict[str, Any] | None
     measurements: dict[str, Any] | None
     mapping: dict[str, Any] | None
@@ -109,7 +112,7 @@ class Subject:
     @property
     def no_reference(self) -> bool:
         """True if record.json names no reference, and gives a reason why none could be made."""
-        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
+        return self.record is not None and self.record.no_reference
 
     @property
     def no_record(self) -> str:
@@ -122,13 +125,6 @@ class Subject:
     def no_trace(self) -> str:
         """The sentence that says why there is no trace to look at."""
         return self.faults.get(self.trace_file) or "there is no trace: the figures of the detail log stand for themselves"
-
-    def recorded(self, *keys: str) -> Any:
-        """The value of record.json under these keys, one inside the other; None where it is not there."""
-        value: Any = self.record
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        return value
 
 
 def read(place: ResultFolder, rules: Rules) -> Subject:
@@ -152,7 +148,7 @@ def read(place: ResultFolder, rules: Rules) -> Subject:
         rules=rules,
         performance=performance,
         accuracy=replace(accuracy, detail=accuracy.detail.sharing(performance.detail)),
-        record=take(files.json_object, place.run / "record.json") if place.run else None,
+        record=take(files.record, place.run / "record.json") if place.run else None,
         system=take(files.json_object, base / layout.system.format(system=place.system)),
         measurements=take(files.json_object, measurements_file(place, rules)),
         mapping=take(files.json_object, mapping_path) if mapping_path.exists() or mapping_path.is_symlink() else None,
@@ -211,8 +207,8 @@ def _test(name: str, folder: Path, place: ResultFolder, rules: Rules) -> LoadGen
     conf, faults["user.conf"] = files.attempt(files.text, (raw or place.measurements) / "user.conf")
     outcome, job = None, None
     if raw:
-        outcome, faults["outcome.json"] = files.attempt(files.json_object, raw / "outcome.json")
-        job, faults["job.json"] = files.attempt(files.json_object, raw / "job.json")
+        outcome, faults["outcome.json"] = files.attempt(files.outcome, raw / "outcome.json")
+        job, faults["job.json"] = files.attempt(files.job, raw / "job.json")
     return LoadGenRun(
         name=name,
         folder=folder,

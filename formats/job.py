@@ -79,7 +79,7 @@ class Job:
     log_dir: Path
     reference: Path | None = None
     logits_rows: int = 0
-    calibration: Mapping[str, float] | None = None
+    calibration: Mapping[str, int | float] | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
     audit: Mapping[str, int] = field(default_factory=dict)
     procedure: str = "loadgen"

@@ -23,7 +23,7 @@ class WorkerOutcome:
     import_ns: int = 0
     load_ns: int = 0
     warmup: list[dict[str, Any]] = field(default_factory=list)
-    calibration: dict[str, float] = field(default_factory=dict)
+    calibration: dict[str, int | float] = field(default_factory=dict)
     plan: dict[str, Any] = field(default_factory=dict)
     test_start_ns: int = 0
     test_ns: int = 0

@@ -1,4 +1,7 @@
-"""record.json: what a reader a year from now would ask about a run."""
+"""record.json: what a reader a year from now would ask about a run.
+
+A field with a default is absent from older records.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,207 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from formats.cell import Cell, SweepMark
+from formats.cell import MODES, Cell, SweepMark
+from formats.fields import choices, least, matching
 from formats.outcome import WorkerOutcome
+
+SCHEMA = "record-2"
+WEIGHTS_SOURCES = ("seeded", "user", "none")
+_SHA256 = "^[0-9a-f]{64}$"
+_WORD = r"\S"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Our name of the benchmark, and the official one it is mapped to."""
+
+    name: str = field(metadata=matching(_WORD))
+    official: str = field(metadata=matching(_WORD))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qsl:
+    """The inputs.
+
+    Attributes:
+        samples: how many there are.
+        performance_sample_count: how many LoadGen keeps loaded.
+        synthetic: whether this project made them.
+        dataset: the path of a user's inputs.
+        shortest, longest: lengths of inputs, in tokens; None: inputs have no length.
+        padded_to: the width of the array that holds them, in tokens.
+        denoising_steps: steps that make one image; None: no image is made.
+    """
+
+    samples: int = field(metadata=least(1))
+    performance_sample_count: int = field(metadata=least(1))
+    synthetic: bool
+    dataset: str | None = None
+    shortest: int | None = None
+    longest: int | None = None
+    padded_to: int | None = None
+    denoising_steps: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """How answers are judged.
+
+    Attributes:
+        score: a name in `compliance.scoring.accuracy`, or `loss_curve`.
+        keys: of the answers.
+        tolerance: name of a limit → its value.
+        reason: why there is no reference; empty: there is one.
+    """
+
+    score: str
+    keys: tuple[str, ...]
+    tolerance: Mapping[str, Any]
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Digests:
+    """Digests of what was read and written.
+
+    Attributes:
+        weights: BLAKE3 of the checkpoint, with its config.json.
+        weights_source: one of WEIGHTS_SOURCES; None: an older record.
+        weights_folder: the folder of a user's weights.
+        inputs: sha256 of the inputs.
+        reference: sha256 of reference.npz; empty or None: there is none.
+        trace: sha256 of LoadGen's trace, unpacked; None: it is not written, or not yet.
+    """
+
+    weights: str = field(metadata=matching(_SHA256))
+    inputs: str = field(metadata=matching(_SHA256))
+    reference: str | None = field(metadata=matching(f"^$|{_SHA256}"))
+    weights_source: str | None = field(default=None, metadata=choices(WEIGHTS_SOURCES))
+    weights_folder: str | None = None
+    trace: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrayKind:
+    """The dtype of an array, and its shape without the axis of samples. None in a shape: as long as each sample's own."""
+
+    dtype: str = field(metadata=matching("^[a-z]+[0-9]*$"))
+    shape: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What a training changes.
+
+    Attributes:
+        parameters: how many are trained, of the model's or of LoRA's.
+        part: how the names of the trained parameters begin, if only a part of the model is trained; else empty.
+        seed: of synthetic inputs, else None.
+        benchmark, ruleset: of MLPerf Training, whose keys the log has.
+    """
+
+    parameters: int | None
+    part: str
+    seed: int | None
+    benchmark: str
+    ruleset: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accelerator:
+    """A GPU. None: the driver does not report it.
+
+    Attributes:
+        cuda: the newest CUDA that the driver serves.
+        processes: how many hold memory of it.
+    """
+
+    name: str
+    memory_bytes: int
+    driver: str
+    cuda: str | None = None
+    used_memory_bytes: int | None = None
+    sm_mhz: int | None = None
+    sm_most_mhz: int | None = None
+    power_limit_w: float | None = None
+    persistence: bool | None = None
+    mig: bool | None = None
+    processes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The machine. None: the system does not report it.
+
+    Attributes:
+        cpu: the processor's name.
+        cpu_family, cpu_model, cpu_stepping, cpu_flags: as /proc/cpuinfo has them.
+        usable_threads: those that this process may run on.
+        cpu_quota: processors that the control group may use.
+        memory_limit_bytes: what the control group may use.
+        load_average: of the last 1, 5 and 15 minutes.
+    """
+
+    cpu: str
+    cpu_family: str | None = None
+    cpu_model: str | None = None
+    cpu_stepping: str | None = None
+    cpu_flags: tuple[str, ...] = ()
+    sockets: int | None = None
+    cores: int | None = None
+    threads: int | None = None
+    usable_threads: int | None = None
+    frequency_mhz: float | None = None
+    frequency_now_mhz: float | None = None
+    governor: str | None = None
+    boost: bool | None = None
+    cpu_quota: float | None = None
+    clock_source: str | None = None
+    swap_used_bytes: int | None = None
+    caches: str | None = None
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
+    disk_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    disk_kind: str | None = None
+    network_cards: int | None = None
+    operating_system: str | None = None
+    kernel: str | None = None
+    virtualisation: str | None = None
+    load_average: tuple[float, ...] = ()
+    accelerators: tuple[Accelerator, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Git:
+    """The source tree. None: it is no checkout.
+
+    Attributes:
+        changed: the first 50 lines of `git status --porcelain`.
+        worker_source_sha256: of the Python files that a worker runs.
+    """
+
+    revision: str | None = None
+    dirty: bool | None = None
+    changed: tuple[str, ...] = ()
+    worker_source_sha256: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SutEnvironment:
+    """The SUT's environment.
+
+    Attributes:
+        python: the path of its interpreter.
+        versions: package → version; empty until a worker reported them.
+        variables: environment variables that may change a figure.
+    """
+
+    name: str
+    lock_sha256: str
+    versions: Mapping[str, str]
+    python: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,65 +218,76 @@ class Record:
     """One field for each key of the file.
 
     Attributes:
-        qsl: how many inputs there are, how long they are, and whose.
-        accuracy: the score, the keys of the answers, the tolerance; `reason` where there is no reference.
-        digests: BLAKE3 of the weights; sha256 of inputs, reference and, once it is written, LoadGen's trace.
-        inputs, answers: name of an array → `dtype`, and `shape` without the axis of samples (None: as long as each sample's own).
-            Answers are told by the worker.
-        framework: the one that computes, in words, whose evidence holds counters of its own; empty: the SUT runs on none.
+        framework: the one that computes, in words, if its evidence holds counters of its own; empty: the SUT runs on none.
+        inputs, answers: name of an array → its kind. The worker reports the answers'.
+        new_tokens_per_sample: tokens of an answer on average; None: no tokens are generated.
         parameters: of the checkpoint; tied ones count once.
-        training: how many `parameters` are trained, of the model's or of LoRA's beside them; what the names of the model's own begin with
-            if only a `part` of it is trained, else empty; the `seed` of synthetic inputs, else None; the
-            `benchmark` and the `ruleset` of MLPerf Training whose keys its log has. None: nothing is trained.
-        least_flops: floating-point operations of a sample, on average and at least; None: not known, or it ends where its answer does.
-        environment: name, interpreter, lock, variables and, once a worker told them, versions.
-        command_seconds: of the command that measured it: of the worker of each test, under the test's name, of `audit` (the tree is
-            written and audited), and the `total`.
+        training: None: nothing is trained.
+        least_flops: floating-point operations of a sample, on average and at least; None: not known, or an answer ends at an end token.
+        command_seconds: of the command that measured it: of each test's worker, of `audit` (the tree is written and audited),
+            and the `total`.
         sweep: the measurement of a sweep that it is; None: it was measured by itself.
         notes: defaults that were chosen, and what else a reader of the result should know.
     """
 
     cell: Cell
-    mode: str
-    round: str
-    command: str
-    submitter: str
-    benchmark: Mapping[str, str]
-    family: str
-    execution: str
-    framework: str
-    loadgen: str
-    qsl: Mapping[str, Any]
-    accuracy: Mapping[str, Any]
-    digests: Mapping[str, Any]
-    inputs: Mapping[str, Any]
-    answers: Mapping[str, Any]
+    mode: str = field(metadata=choices(MODES))
+    round: str = field(metadata=matching("^v[0-9]"))
+    command: str = field(metadata=matching(_WORD))
+    submitter: str = ""
+    benchmark: Benchmark
+    family: str = field(metadata=matching(_WORD))
+    execution: str = field(metadata=choices(("eager", "compile", "script", "graph", "xla")))
+    framework: str = field(default="", metadata=choices(("PyTorch", "JAX", "TensorFlow", "")))
+    loadgen: str = ""
+    qsl: Qsl
+    accuracy: Judged
+    digests: Digests
+    inputs: Mapping[str, ArrayKind] = field(default_factory=dict)
+    answers: Mapping[str, ArrayKind] = field(default_factory=dict)
     new_tokens_per_sample: float | None
-    end_tokens: tuple[int, ...]
-    parameters: int
-    training: Mapping[str, Any] | None
-    least_flops: float | None
-    machine: Mapping[str, Any]
-    git: Mapping[str, Any]
-    environment: Mapping[str, Any]
-    notes: tuple[str, ...]
-    setup_seconds: Mapping[str, float]
-    started_monotonic_ns: int
-    working_directory: str
-    process_id: int
-    started: str
-    sweep: SweepMark | None
-    command_seconds: Mapping[str, float] = field(default_factory=dict)
-    schema: str = "record-2"
+    end_tokens: tuple[int, ...] = ()
+    parameters: int | None = None
+    training: Trained | None = None
+    least_flops: float | None = None
+    machine: Machine
+    git: Git
+    environment: SutEnvironment
+    notes: tuple[str, ...] = ()
+    setup_seconds: Mapping[str, int | float] = field(default_factory=dict)
+    started_monotonic_ns: int = 0
+    working_directory: str = ""
+    process_id: int = 0
+    started: str = ""
+    sweep: SweepMark | None = None
+    command_seconds: Mapping[str, int | float] = field(default_factory=dict)
+    schema: str = field(default=SCHEMA, metadata=choices((SCHEMA,)))
+
+    @property
+    def no_reference(self) -> bool:
+        """True if the record names no reference, and gives a reason why none could be made."""
+        return not self.digests.reference and bool(self.accuracy.reason)
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The accelerator that the cell ran on, the first one; None: it ran on the host's processor."""
+        if self.cell.device == "cpu" or not self.machine.accelerators:
+            return None
+        return self.machine.accelerators[0]
 
     def after(self, test: str, seconds: float, outcome: WorkerOutcome, trace: str | None) -> Record:
-        """The record with what a test told: its environment's versions, its answers and, if not None, the digest of its trace."""
+        """The record with what a test reported.
+
+        That is its environment's versions, its answers and, if not None, the digest of its trace.
+        """
         seconds_so_far = {**self.command_seconds, test: round(seconds, 3)}
-        digests = self.digests if trace is None else {**self.digests, "trace": trace}
-        environment = {**self.environment, "versions": dict(outcome.versions)}
-        return replace(self, environment=environment, answers=outcome.answers, digests=digests, command_seconds=seconds_so_far)
+        digests = self.digests if trace is None else replace(self.digests, trace=trace)
+        environment = replace(self.environment, versions=dict(outcome.versions))
+        answers = {name: ArrayKind(**kind) for name, kind in outcome.answers.items()}
+        return replace(self, environment=environment, answers=answers, digests=digests, command_seconds=seconds_so_far)
 
     def ended(self, audit_seconds: float) -> Record:
         """The record with the seconds that the command took until now."""
         total = (time.monotonic_ns() - self.started_monotonic_ns) / 1e9
-        return replace(self, command_seconds={**self.command_seconds, "audit": round(audit_seconds, 3), "total": round(total, 3)})
+        seconds = {**self.command_seconds, "audit": round(audit_seconds, 3), "total": round(total, 3)}
+        return replace(self, command_seconds=seconds)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from formats.cell import Cell, SweepMark
+from formats.cell import MODES, Cell, SweepMark
+from formats.fields import choices, matching
 
 
 class Status(StrEnum):
@@ -21,6 +22,8 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
+CAUSES = ("loadgen", "evidence", "precision", "accuracy", "kept answers", "speed", "audit")
+"""What makes a result invalid."""
 FINAL = (Status.OK, Status.INVALID, Status.UNSUPPORTED)
 """The same command measures anew after these; after the others it goes on with the same attempt."""
 
@@ -38,13 +41,13 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Everything derived from one run directory; compliance/schemas/result.json describes it.
+    """result.json: everything derived from one run directory.
 
     Attributes:
         started: when the attempt began, in ISO 8601 with its offset; empty where nothing was run.
         versions: of Python, the frameworks, NumPy and LoadGen in the SUT's environment.
         sweep: of which sweep it is a part; None: of none.
-        cause: of `invalid`: `loadgen`, `evidence`, `precision`, `accuracy`, `kept answers`, `speed` or `audit`.
+        cause: of `invalid`: one of CAUSES.
         loadgen: LoadGen's own verdict, which `quick` reports and does not require.
         metrics: name with unit → value, whatever else the logs tell.
         accuracy: metric, value, threshold, passed, detail; None: not judged, and `warnings` says why.
@@ -64,22 +67,22 @@ class Result:
     started: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     sweep: SweepMark | None = None
-    mode: str
-    round: str
+    mode: str = field(metadata=choices(MODES))
+    round: str = field(metadata=matching(r"^v[0-9]+\.[0-9]+$"))
     directory: str
     status: Status
     reason: str = ""
-    cause: str | None = None
+    cause: str | None = field(default=None, metadata=choices(CAUSES))
     loadgen: str | None = None
     metric: Metric | None = None
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, int | float] = field(default_factory=dict)
     accuracy: Mapping[str, Any] | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, int | float] = field(default_factory=dict)
     peak_host_bytes: int = 0
     peak_device_bytes: int | None = None
     energy: Mapping[str, Any] = field(default_factory=dict)
-    measured: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, int | float] = field(default_factory=dict)
     disturbance: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[str, ...] = ()
     audit: Mapping[str, int] = field(default_factory=dict)
@@ -87,14 +90,26 @@ class Result:
     unranked: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    @classmethod
-    def from_json(cls, document: Any) -> Result:
-        """A result as result.json holds it, of this version or an older one. Raises ValueError with one sentence for anything else."""
-        try:
-            values = dict(document)
-            values |= {"cell": Cell(**values["cell"]), "status": Status(values["status"])}
-            values["metric"] = values.get("metric") and Metric(**values["metric"])
-            values["sweep"] = values.get("sweep") and SweepMark(**values["sweep"])
-            return cls(**values | {name: tuple(values.get(name, ())) for name in ("levels", "unranked", "warnings")})
-        except (KeyError, TypeError, ValueError) as e:
-            raise ValueError(f"it is no result of this version of the harness: {e}") from None
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """A cell of a sweep that cannot be measured here, and why."""
+
+    command: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """What `--json` prints of `run` and `sweep`.
+
+    Attributes:
+        preface: of a sweep: what all cells have in common, and the machine.
+        answer: of a sweep: which SUT is fastest and by how much, a sentence each, the most important first.
+        refused: of a sweep: cells that cannot be measured here.
+    """
+
+    cells: tuple[Result, ...]
+    preface: str = ""
+    answer: tuple[str, ...] = ()
+    refused: tuple[Refused, ...] = ()

@@ -1,4 +1,6 @@
-"""The scenarios, as one literal dict. The worker, the plan, the figures and the flags read it; it needs the standard library alone.
+"""The scenarios, as one literal dict. The worker, the plan and the flags read it.
+
+It imports only formats and the standard library.
 
 Those of LoadGen answer queries. `Fit` is none of LoadGen's: it times training steps (`scenarios.worker.fit`).
 
@@ -14,6 +16,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import NamedTuple
 
+from formats.figures import FIGURES, Figure
+
 
 class Counts(NamedTuple):
     """Samples LoadGen is going to issue, and samples it prepares memory for."""
@@ -24,24 +28,6 @@ class Counts(NamedTuple):
 
 UNTIMED_STEPS = 2
 """Steps of a training before those that are timed: the first one builds and compiles, and in the second PyTorch records CUDA graphs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """The one number of a scenario, and how a result states it.
-
-    Attributes:
-        name, unit: those of result.json.
-        higher_is_better: whether more of it is faster.
-        estimates: key of LoadGen's detail log → how that number was come by; the first key with a value counts.
-        divisor: LoadGen's value over this is in `unit`.
-    """
-
-    name: str
-    unit: str
-    higher_is_better: bool
-    estimates: Mapping[str, str]
-    divisor: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +45,6 @@ class Scenario:
         figure: its number.
         counts: (user.conf with audit.config over it, samples of a pass, nanoseconds of a sample) → the Counts by LoadGen's arithmetic.
         trace_bytes_a_sample: bytes that a sample takes in LoadGen's trace, measured on LoadGen 6.0.17.
-        one_query: all samples come in one query, pass after pass; other scenarios draw theirs, and each query has a latency.
         one_sample_a_query: batches are of one.
     """
 
@@ -71,8 +56,12 @@ class Scenario:
     module: str = ""
     counts: Callable[[Mapping[str, float], int, float], Counts] = lambda conf, one_pass, sample_ns: Counts(0, 0)
     trace_bytes_a_sample: int = 0
-    one_query: bool = True
     one_sample_a_query: bool = False
+
+    @property
+    def one_query(self) -> bool:
+        """True if all samples come in one query, pass after pass. Else samples are drawn, and each query has a latency."""
+        return self.figure.one_query
 
     def load(self) -> ModuleType:
         """The scenario's module, imported on first use."""
@@ -105,7 +94,7 @@ SCENARIOS: dict[str, Scenario] = {
         name="Offline",
         module="scenarios.offline",
         measures="throughput",
-        figure=Figure(name="samples_per_second", unit="samples/s", higher_is_better=True, estimates={"result_samples_per_second": "mean"}),
+        figure=FIGURES["Offline"],
         counts=all_at_once,
         trace_bytes_a_sample=280,
     ),
@@ -113,23 +102,16 @@ SCENARIOS: dict[str, Scenario] = {
         name="SingleStream",
         module="scenarios.single_stream",
         measures="latency",
-        figure=Figure(
-            name="latency_p90",
-            unit="ms",
-            higher_is_better=False,
-            estimates={"early_stopping_latency_ss": "early stopping", "result_90.00_percentile_latency_ns": "percentile"},
-            divisor=1e6,
-        ),
+        figure=FIGURES["SingleStream"],
         compared="latency_p50_ms",
         counts=one_after_the_other,
         trace_bytes_a_sample=1024,
-        one_query=False,
         one_sample_a_query=True,
     ),
     "Fit": Scenario(
         name="Fit",
         loadgen=False,
         measures="training steps",
-        figure=Figure(name="ms_per_step", unit="ms/step", higher_is_better=False, estimates={}),
+        figure=FIGURES["Fit"],
     ),
 }

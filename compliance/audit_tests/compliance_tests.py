@@ -57,9 +57,9 @@ def _absent(name: str, rule: ComplianceTest, subject: Subject) -> Check:
             **where,
             fix="./run.sh compliance RUN_DIR",
         )
-    workload = (subject.performance.job or {}).get("workload")
+    job = subject.performance.job
     samples = subject.performance.detail.number("effective_performance_sample_count") or 0
-    if isinstance(workload, dict) and (why := verification.inapplicable(name, workload, int(samples))):
+    if job and (why := verification.inapplicable(name, job.workload, int(samples))):
         return not_applicable(name.lower(), why, **where)
     if subject.place.division == "open":
         return not_applicable(name.lower(), "not there, and the open division asks for none", **where)
@@ -70,8 +70,8 @@ def _not_run(test: LoadGenRun, subject: Subject) -> str:
     """Why there is no finished test to judge; empty: there is one."""
     if test.outcome is None and not (subject.place.compliance / test.name).exists():
         return "it was not finished"
-    if test.outcome is not None and test.outcome.get("status") != "ok":
-        return f"it ended with status {test.outcome.get('status')}: {test.outcome.get('reason')}"
+    if test.outcome is not None and test.outcome.status != "ok":
+        return f"it ended with status {test.outcome.status}: {test.outcome.reason}"
     return ""
 
 
@@ -117,7 +117,8 @@ def _files(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator
 def _verdict(test: LoadGenRun, subject: Subject) -> Check:
     detail, check_id = test.detail, f"{test.slug}-verdict"
     if (
-        subject.recorded("mode") == "quick"
+        subject.record is not None
+        and subject.record.mode == "quick"
         and subject.performance.detail.get("effective_min_duration_ms") != subject.rules.scenarios[subject.scenario].min_duration_ms
     ):
         return not_applicable(
@@ -216,8 +217,9 @@ def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[s
     raw = subject.place.raw(test.name)
     assert raw is not None
     yield from (fault for name, fault in test.faults.items() if name != "user.conf")
-    first, second = subject.performance.job or {}, test.job or {}
-    yield from (f"job.json: {key} is not the performance test's" for key in _SAME_JOB if first.get(key) != second.get(key))
+    first, second = subject.performance.job, test.job
+    if first and second:
+        yield from (f"job.json: {key} is not the performance test's" for key in _SAME_JOB if getattr(first, key) != getattr(second, key))
     if test.user_conf is None or test.user_conf != subject.performance.user_conf:
         yield f"raw/{test.name}/user.conf is not the performance test's"
     text, fault = files.attempt(files.text, raw / "audit.config")
@@ -232,8 +234,8 @@ def _run(test: LoadGenRun, rule: ComplianceTest, subject: Subject) -> Iterator[s
 
 
 def _evidence(test: LoadGenRun, key: str) -> Any:
-    evidence = (test.outcome or {}).get("evidence_after")
-    return evidence.get(key) if isinstance(evidence, dict) else None
+    evidence = test.outcome.evidence_after if test.outcome else None
+    return evidence.get(key) if evidence else None
 
 
 def _copies(test: LoadGenRun, raw: Path, subject: Subject) -> Iterator[str]:

@@ -16,7 +16,7 @@ _TOKEN_BYTES = 4
 def check(logged: LoggedAnswers, answers: Mapping[int, bytes], subject: Subject, where: dict[str, str]) -> Check:
     """The check of the mean length of generated answers. `answers`: the accuracy run's."""
     check_id = "output-length"
-    if subject.recorded("cell", "task") == "predict":
+    if subject.record and subject.record.cell.task == "predict":
         return not_applicable(check_id, "the model generates no tokens", **where)
     means = logged_answers.mean_length(logged.rows, answers)
     if means is None or not means[1]:

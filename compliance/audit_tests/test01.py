@@ -14,6 +14,7 @@ from compliance.findings import fixes
 from compliance.findings.check import Check, judge, manual
 from compliance.logs import files
 from compliance.subject import LoadGenRun, Subject
+from formats.record import Judged
 
 
 def checks(logged: LoggedAnswers, test: LoadGenRun, subject: Subject, where: dict[str, str]) -> list[Check]:
@@ -48,10 +49,11 @@ def _compared(
         f"{len(compared.different)} of {compared.equal + len(compared.different)} are not the accuracy run's bytes "
         f"(first sample {compared.different[0].index})"
     )
-    if subject.place.run is None or subject.no_reference:
-        why = subject.recorded("accuracy", "reason") if subject.place.run is not None else "a submission holds no reference"
+    record = subject.record
+    if subject.place.run is None or record is None or record.no_reference:
+        why = "a submission holds no reference" if subject.place.run is None else record.accuracy.reason if record else subject.no_record
         return manual(check_id, f"{difference}, and nothing is there to judge them by: {why}", **where)
-    score, why = files.attempt(lambda run: _scored(compared, answers, run, subject.recorded("accuracy")), subject.place.run)
+    score, why = files.attempt(lambda run: _scored(compared, answers, run, record.accuracy), subject.place.run)
     if score is None:
         return judge(check_id, [f"{difference}, and they cannot be scored: {why}"], "", **where, fix=fixes.COMPLY)
     within = f"with them the accuracy run scores {score.metric} {score.value:.5g}, at most {score.threshold:g}"
@@ -60,12 +62,12 @@ def _compared(
     return judge(check_id, faults, f"{difference}; {within}: within the tolerance", **where, fix=fixes.COMPLY)
 
 
-def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, accuracy_record: dict[str, Any]) -> Any:
+def _scored(compared: Compared, answers: Mapping[int, bytes], run: Path, judged: Judged) -> Any:
     forced = run / "raw" / "accuracy" / "logits.npy"
     return verification.worst(
         compared.different,
         answers,
-        accuracy_record,
+        judged,
         files.arrays(run / "reference.npz"),
         files.array(forced) if forced.exists() else None,
     )

@@ -52,8 +52,7 @@ def _named(ends: frozenset[int]) -> str:
 
 def _end_tokens(subject: Subject) -> frozenset[int]:
     """The tokenizer's end tokens, by record.json; empty where the prompts are not of the weights' tokenizer."""
-    ids = subject.recorded("end_tokens")
-    return frozenset(i for i in ids if type(i) is int) if isinstance(ids, list) else frozenset()
+    return frozenset(subject.record.end_tokens if subject.record else ())
 
 
 def _failed_checks(test: LoadGenRun, subject: Subject) -> Iterator[str]:

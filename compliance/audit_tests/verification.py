@@ -17,6 +17,8 @@ from compliance.logs import Detail
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring import accuracy
 from compliance.scoring.accuracy import Accuracy, Arrays
+from formats.record import Judged
+from formats.workload import Workload
 
 PASS, FAIL = "TEST PASS", "TEST FAIL"
 NO_FIRST_TOKEN = "no tokens are streamed, so LoadGen is told no first token"
@@ -55,7 +57,7 @@ class Speed:
         return self.faster <= self.tolerance and (self.only_faster or self.faster >= -self.tolerance)
 
 
-def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
+def inapplicable(name: str, workload: Workload, samples: int) -> str:
     """Why a compliance test says nothing about a workload; empty: it does.
 
     Args:
@@ -63,11 +65,10 @@ def inapplicable(name: str, workload: Mapping[str, Any], samples: int) -> str:
         workload: that of job.json.
         samples: the size of the loaded set.
     """
-    if name == "TEST06" and workload.get("task") != "generate":
+    if name == "TEST06" and workload.task != "generate":
         return "the model generates no tokens"
     if name == "TEST04":
-        settings = workload.get("config")
-        config = settings if isinstance(settings, dict) else {}
+        config = workload.config
         if config.get("end_tokens"):
             return "the samples do not cost the same (answers end at their end tokens), so one of them tells nothing of the rest"
         buckets = {key: config.get(key) for key in ("prompt_buckets", "new_token_buckets")}
@@ -105,18 +106,15 @@ def speed(rule: ComplianceTest, scenario: str, rules: Rules, performance: Detail
     return None
 
 
-def worst(
-    rows: Sequence[Row], answers: Mapping[int, bytes], accuracy_record: Mapping[str, Any], reference: Arrays, forced: Any
-) -> Accuracy:
+def worst(rows: Sequence[Row], answers: Mapping[int, bytes], judged: Judged, reference: Arrays, forced: Any) -> Accuracy:
     """The accuracy run's score with differing answers in their places: the first that does not pass, else the largest.
 
-    Raises ValueError where it cannot be taken, KeyError where `accuracy_record` (record.json's accuracy) is not whole.
+    Raises ValueError if it cannot be taken, KeyError if the tolerance lacks a limit.
     """
     # The SUT's own logits are those of the accuracy run's answers: of the test's there are none.
-    tolerance = {name: limit for name, limit in accuracy_record["tolerance"].items() if name != "argmax_fraction"}
+    tolerance = {name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"}
     scores = [
-        accuracy.score(accuracy_record["score"], {**answers, **changed}, reference, tolerance, accuracy_record["keys"], forced)
-        for changed in variants(tuple(rows))
+        accuracy.score(judged.score, {**answers, **changed}, reference, tolerance, judged.keys, forced) for changed in variants(tuple(rows))
     ]
     return next((s for s in scores if not s.passed), max(scores, key=lambda s: s.value))
 

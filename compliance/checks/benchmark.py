@@ -16,6 +16,7 @@ from compliance.loadgen.counts import has_token_latencies
 from compliance.logs import files
 from compliance.rules import Benchmark, ScoredTest
 from compliance.subject import Subject
+from formats.record import Record
 
 _SUITES = {"datacenter": "datacenter", "edge": "edge", "datacenter,edge": "both", "edge,datacenter": "both"}
 # No line of accuracy.txt that states a metric is longer.
@@ -219,17 +220,22 @@ def eligibility(subject: Subject) -> Check:
     return manual("eligibility", f"not eligible as an MLPerf submission because {'; '.join(reasons)}", reasons=reasons)
 
 
-def _ineligible(subject: Subject) -> Iterator[str]:
-    if subject.recorded("qsl", "synthetic"):
+def _of_the_record(record: Record) -> Iterator[str]:
+    if record.qsl.synthetic:
         yield "its inputs are synthetic"
-    if subject.recorded("digests", "weights_source") == "seeded" or subject.recorded("cell", "weights") == "seeded":
+    if "seeded" in (record.digests.weights_source, record.cell.weights):
         yield "its weights are random"
-    if (size := subject.recorded("cell", "size")) and size not in ("full", "user", "own"):  # own: a user's weights, in older records
-        yield f"the model is the {shorten(size)} one"
-    if subject.recorded("cell", "sut") == "mock":
+    if record.cell.size not in ("full", "user", "own"):  # own: a user's weights, in older records
+        yield f"the model is the {shorten(record.cell.size)} one"
+    if record.cell.sut == "mock":
         yield "the SUT is a mock"
-    if subject.recorded("mode") == "quick":
+    if record.mode == "quick":
         yield "it is a quick run"
+
+
+def _ineligible(subject: Subject) -> Iterator[str]:
+    if subject.record:
+        yield from _of_the_record(subject.record)
     if subject.place.division == "open":
         yield from (fault.text for fault in (*_misfits(subject), *_unsuited(subject)))
     if subject.place.run is not None:

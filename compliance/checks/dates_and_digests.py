@@ -114,17 +114,16 @@ def _digests(subject: Subject) -> Check:
     """The digests in record.json. Only the reference can be hashed here: weights and inputs lie in the cache."""
     assert subject.place.run is not None
     where = {"file": "reference.npz", "fix": fixes.OWN}
-    faults: list[Fault | str] = [
-        _no_digest(name, shorten(repr(subject.recorded("digests", name))))
-        for name in ("weights", "inputs")
-        if not files.is_sha256(subject.recorded("digests", name))
-    ]
-    recorded_digest = subject.recorded("digests", "reference")
+    if subject.record is None:
+        return not_applicable("digests", subject.no_record, **where)
+    digests = {"weights": subject.record.digests.weights, "inputs": subject.record.digests.inputs}
+    faults: list[Fault | str] = [_no_digest(name, shorten(repr(digest))) for name, digest in digests.items() if not files.is_sha256(digest)]
+    recorded_digest = subject.record.digests.reference
     if subject.no_reference:
         return (
             judge("digests", faults, "", **where)
             if faults
-            else manual("digests", f"there is no reference to compare with: {subject.recorded('accuracy', 'reason')}", **where)
+            else manual("digests", f"there is no reference to compare with: {subject.record.accuracy.reason}", **where)
         )
     digest, fault = files.attempt(partial(files.bounded_sha256, most=_LARGEST_REFERENCE), subject.place.run / "reference.npz")
     if fault or digest != recorded_digest:
@@ -140,10 +139,9 @@ def _digests(subject: Subject) -> Check:
 def _trace(subject: Subject) -> Check:
     """The trace must be the recorded one, unless it was too large to be written."""
     where = {"file": subject.trace_file, "fix": fixes.OWN}
-    recorded_digest = subject.recorded("digests", "trace")
-    plan = (subject.performance.outcome or {}).get("plan")
-    trace_plan = plan.get("trace") if isinstance(plan, dict) else plan
-    if not trace_plan and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
+    recorded_digest = subject.record.digests.trace if subject.record else None
+    plan = subject.performance.outcome.plan if subject.performance.outcome else {}
+    if not plan.get("trace") and recorded_digest is None and subject.trace is None and subject.trace_file not in subject.faults:
         if fault := _small_trace(subject):
             return judge("trace", [fault], "", **where)
         return not_applicable("trace", "none was written: it was foreseen to be too large", **where)
@@ -156,17 +154,15 @@ def _trace(subject: Subject) -> Check:
 
 def _planned(subject: Subject) -> bool:
     """Return whether the worker was told how long its test is to last. Only the worker of a quick test is told."""
-    limits = (subject.performance.job or {}).get("limits")
-    return isinstance(limits, dict) and bool(limits.get("planned_ms"))
+    job = subject.performance.job
+    return job is not None and job.limits.quick
 
 
 def _small_trace(subject: Subject) -> Fault | None:
     """The fault that a trace is missing although it would have been small: its size follows from the number of samples."""
-    limits, issued, mode = (
-        subject.rules.project_limits,
-        counts.samples(subject.performance.detail, subject.scenario),
-        str(subject.recorded("mode")),
-    )
+    limits = subject.rules.project_limits
+    issued = counts.samples(subject.performance.detail, subject.scenario)
+    mode = subject.record.mode if subject.record else ""
     if issued is None or subject.place.scenario not in limits.trace_sample_bytes:
         return None
     least_ms = subject.performance.detail.number("requested_min_duration_ms") or 0
@@ -203,6 +199,6 @@ def _outcomes(subject: Subject) -> Iterator[Fault | str]:
     for name, test in zip(TESTS, subject.tests, strict=True):
         if test.outcome is None:
             yield f"raw/{name}: {test.faults.get('outcome.json', 'outcome.json is missing')}"
-        elif test.outcome.get("status") != "ok":
-            status, reason = shorten(test.outcome.get("status")), str(test.outcome.get("reason"))
-            yield Fault(f"raw/{name}: status {status}: {reason}", "ok", status, f"raw/{name}/outcome.json")
+        elif test.outcome.status != "ok":
+            status = shorten(test.outcome.status)
+            yield Fault(f"raw/{name}: status {status}: {test.outcome.reason}", "ok", status, f"raw/{name}/outcome.json")

@@ -103,18 +103,20 @@ def whole_batches(subject: Subject) -> Check:
 
     It says how much padding there was, and fails a quick run that has any.
     """
-    samples, batches = counts.batches(subject.performance.detail, subject.scenario, subject.recorded("cell", "batch_size"))
     file = subject.place.show(subject.performance.folder / "mlperf_log_detail.txt")
     where = {"file": file, "fix": "measure again: the harness chooses whole batches by itself"}
-    if subject.scenario != "Offline" or subject.record is None:
-        why = f"{subject.scenario} has none" if subject.record is not None else "no record says what the batch size is"
+    record = subject.record
+    if subject.scenario != "Offline" or record is None:
+        why = f"{subject.scenario} has none" if record is not None else "no record says what the batch size is"
         return not_applicable("whole-batches", why, **where)
+    size = record.cell.batch_size
+    samples, batches = counts.batches(subject.performance.detail, subject.scenario, size)
     if samples is None or batches is None:
         return judge("whole-batches", ["the number of samples or the batch size is missing"], "", **where)
-    rows = batches * int(subject.recorded("cell", "batch_size"))
+    rows = batches * size
     padding = (rows - samples) / rows
     summary = f"{samples} samples in {batches} batches, " + (f"{padding:.2%} of their rows padding" if padding else "no padding")
-    faults = _padding(samples, batches, rows) if subject.recorded("mode") == "quick" else ()
+    faults = _padding(samples, batches, rows) if record.mode == "quick" else ()
     return judge("whole-batches", faults, summary, **where)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from compliance.findings.check import Check, Fault, judge, not_applicable, shorten
-from compliance.rules import EvidenceRule
+from compliance.rules import EvidenceRule, Rules
 from compliance.subject import LoadGenRun, Subject
+from formats.record import Record
 
 _FIX = "see raw/<test>/worker.log for what the framework ran, and measure again"
 _WORDS = {
@@ -39,16 +40,20 @@ def checks(subject: Subject) -> list[Check]:
     """The checks of execution and precision, two for each test. A bare submission holds no evidence."""
     if subject.place.run is None:
         return [not_applicable(check_id, _BARE) for check_id in ("evidence", "precision")]
-    after = (subject.performance.outcome or {}).get("evidence_after")
-    after_test = after if isinstance(after, dict) else {}
+    record = subject.record
+    if record is None:
+        ids = (f"{test.name}-{kind}" for test in subject.tests for kind in ("evidence", "precision"))
+        return [not_applicable(check_id, subject.no_record) for check_id in ids]
+    outcome = subject.performance.outcome
+    after_test = (outcome.evidence_after if outcome else None) or {}
     results = []
     for test in subject.tests:
         file = f"raw/{test.name}/outcome.json"
         results.append(
             judge(
                 f"{test.name}-evidence",
-                _graphs(test, subject),
-                f"{subject.recorded('execution')}: {after_test.get('graphs')} graphs, none new while measuring{_more(after_test, subject)}",
+                _graphs(test, record, subject.rules),
+                f"{record.execution}: {after_test.get('graphs')} graphs, none new while measuring{_more(after_test, record)}",
                 file=file,
                 fix=_FIX,
             )
@@ -56,7 +61,7 @@ def checks(subject: Subject) -> list[Check]:
         results.append(
             judge(
                 f"{test.name}-precision",
-                _precision(test, subject),
+                _precision(test, record),
                 f"{after_test.get('precision')}, read off weights and a product",
                 file=file,
                 fix=_FIX,
@@ -65,7 +70,7 @@ def checks(subject: Subject) -> list[Check]:
     return results
 
 
-def _more(evidence: Mapping[str, Any], subject: Subject) -> str:
+def _more(evidence: Mapping[str, Any], record: Record) -> str:
     """List what a reader should know of the watched call and no rule forbids, as the end of a sentence."""
     share, detail = evidence.get("compiled_share"), evidence.get("detail")
     if not isinstance(detail, dict):
@@ -73,7 +78,7 @@ def _more(evidence: Mapping[str, Any], subject: Subject) -> str:
     texts = [f", {share:.0%} of the forward passes compiled"] if isinstance(share, (int, float)) and share else []
     batches, passes, operators = (_count_in(detail, name) for name in ("batches", "forward_passes", "operators"))
     among = f"{batches} batch{'' if batches == 1 else 'es'}"
-    if passes > batches > 0 and subject.recorded("cell", "task") == "predict":
+    if passes > batches > 0 and record.cell.task == "predict":
         texts.append(f", {passes} forward passes for {among}")
     if operators and "operators_that_compute" in detail:
         texts.append(f", {operators} operators outside of compiled code for {among}")
@@ -87,23 +92,24 @@ def _count_in(detail: Mapping[str, Any], name: str) -> int:
 
 
 def _before_and_after(test: LoadGenRun) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    before, after = ((test.outcome or {}).get(key) for key in ("evidence_before", "evidence_after"))
-    return (before, after) if isinstance(before, dict) and isinstance(after, dict) else None
+    if test.outcome is None or test.outcome.evidence_before is None or test.outcome.evidence_after is None:
+        return None
+    return test.outcome.evidence_before, test.outcome.evidence_after
 
 
-def _graphs(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    evidence, rule = _before_and_after(test), subject.rules.evidence.get(str(subject.recorded("execution")))
+def _graphs(test: LoadGenRun, record: Record, rules: Rules) -> Iterator[Fault | str]:
+    evidence, execution = _before_and_after(test), record.execution
+    rule = rules.evidence.get(execution)
     if rule is None:
-        execution, executions = shorten(repr(subject.recorded("execution"))), ", ".join(subject.rules.evidence)
-        yield Fault(f"the round has no rule for the execution {execution}; it has {executions}", f"one of {executions}", execution)
+        executions = ", ".join(rules.evidence)
+        text = f"the round has no rule for the execution {shorten(repr(execution))}; it has {executions}"
+        yield Fault(text, f"one of {executions}", shorten(execution))
         return
     if evidence is None:
         yield _no_evidence(test)
         return
-    framework = subject.recorded("framework")
-    yield from _contradictions(rule, *evidence, str(subject.recorded("execution")))
-    if isinstance(framework, str):
-        yield from _uncounted(rule, *evidence, framework, subject.rules.evidence_counters.get(framework, ()))
+    yield from _contradictions(rule, *evidence, execution)
+    yield from _uncounted(rule, *evidence, record.framework, rules.evidence_counters.get(record.framework, ()))
 
 
 def findings(
@@ -244,11 +250,8 @@ def _broken(rule: EvidenceRule, before: int, after: int, breaks: Any, execution:
         yield Fault(f"{after - before} new graphs while measuring; {most} are allowed", f"at most {most}", str(after - before))
 
 
-def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
-    evidence, expected = _before_and_after(test), subject.recorded("cell", "precision")
-    if expected is None:
-        yield "the record names no precision"
-        return
+def _precision(test: LoadGenRun, record: Record) -> Iterator[Fault | str]:
+    evidence, expected = _before_and_after(test), record.cell.precision
     if evidence is None:
         yield _no_evidence(test)
         return
@@ -256,15 +259,15 @@ def _precision(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
         if each.get("precision") != expected:
             value = shorten(each.get("precision"))
             yield Fault(f"{value} {when} the test; the cell says {shorten(expected)}", shorten(expected), value)
-        if subject.recorded("framework"):  # older records name none, and their evidence does not count the weights
-            yield from weights_faults(each, when, str(expected), subject.recorded("parameters"))
+        if record.framework:  # older records name none, and their evidence does not count the weights
+            yield from weights_faults(each, when, expected, record.parameters)
 
 
 def _no_evidence(test: LoadGenRun) -> str:
     """Why there is no evidence from both before and after the test."""
     if fault := test.faults.get("outcome.json"):
         return f"the worker's evidence cannot be read: {fault}"
-    lacking = [when for when in ("before", "after") if not isinstance((test.outcome or {}).get(f"evidence_{when}"), dict)]
+    lacking = [when for when in ("before", "after") if not getattr(test.outcome, f"evidence_{when}", None)]
     return f"the worker left no evidence from {' and '.join(lacking)} the test"
 
 

@@ -15,6 +15,7 @@ from compliance.findings.check import Check, Fault, judge, manual, mismatch, not
 from compliance.folders import measurements_file
 from compliance.logs import files
 from compliance.subject import Subject
+from formats import schemas
 
 _SCHEMAS = Path(__file__).parents[1] / "schemas"
 _CORRECT = "correct the file by hand"
@@ -76,7 +77,7 @@ def checks(subject: Subject) -> list[Check]:
 
 
 def faults_of(value: Any, schema: str) -> list[Fault]:
-    """List where a JSON value violates a schema of compliance/schemas/: the first twenty faults, in the order of their places."""
+    """List where a JSON value violates a schema: the first twenty faults, in the order of their places."""
     errors = sorted(islice(_validator(schema).iter_errors(value), _MOST_ERRORS), key=lambda e: list(map(str, e.absolute_path)))
     return [_fault(e) for e in errors[:20]]
 
@@ -95,7 +96,10 @@ def _fault(error: ValidationError) -> Fault:
 
 @cache
 def _validator(schema: str) -> Draft202012Validator:
-    document = json.loads((_SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
+    if schema in schemas.DOCUMENTS:
+        document = schemas.named(schema)
+    else:
+        document = json.loads((_SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
     Draft202012Validator.check_schema(document)
     return Draft202012Validator(document)
 
@@ -212,8 +216,8 @@ def _submitted_source(subject: Subject) -> Iterator[Fault | str]:
         yield "it holds no program, only text; src/<benchmark> is the code that ran"
     elif subject.place.run is not None:
         digest, fault = files.attempt(files.source_digest, folder)
-        if digest != subject.recorded("git", "worker_source_sha256"):
-            recorded_digest = shorten(subject.recorded("git", "worker_source_sha256"))
+        recorded_digest = subject.record.git.worker_source_sha256 if subject.record else ""
+        if digest != recorded_digest:
             text = f"its scenarios/, sut/ and formats/ have sha256 {digest}; record.json says {recorded_digest} ran"
             yield fault or Fault(text, recorded_digest, str(digest))
 
@@ -226,5 +230,8 @@ def _is_program(path: Path) -> bool:
 def _record(subject: Subject) -> Check:
     if subject.place.run is None:
         return not_applicable("record-json", "a submission without a run directory around it")
-    faults = _schema(subject, subject.record, "record", "record.json")
+    document, _ = files.attempt(files.json_object, subject.place.run / "record.json")
+    faults = _schema(subject, document, "record", "record.json")
+    if not faults and subject.record is None:
+        faults = [subject.faults["record.json"]]
     return judge("record-json", faults, "complete", file="record.json", fix="put the run's own file there, or measure again")

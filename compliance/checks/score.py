@@ -16,6 +16,7 @@ from compliance.findings.check import Check, Fault, judge, manual, mismatch, not
 from compliance.logs import files, strict_json
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.record import Judged
 
 _SCORE = "see the answers in raw/accuracy, reference.npz and the tolerance in record.json"
 _REFERENCE = "measure where the reference can be made: see the reason in record.json"
@@ -49,8 +50,10 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     line = (subject.accuracy_text or "").split("\n", 1)[0]
     if subject.place.run is None:
         return _score_unverified(subject, "a submission without a run directory around it holds no reference to score against")
+    if subject.record is None:
+        return judge("accuracy-score", [f"cannot be taken again: {subject.no_record}"], "", **where)
     if subject.no_reference:
-        return manual("accuracy-score", f"not judged: {subject.recorded('accuracy', 'reason')}", **where)
+        return manual("accuracy-score", f"not judged: {subject.record.accuracy.reason}", **where)
     if answers is None:
         return judge("accuracy-score", [fault], "", **where)
     reference, why = files.attempt(files.arrays, subject.place.run / "reference.npz")
@@ -58,7 +61,8 @@ def _score(subject: Subject, answers: logs.Answers | None, fault: str) -> Check:
     (forced, forced_why), (own, own_why) = (_logits(raw / name) for name in ("logits.npy", "own_logits.npy"))
     if reference is None or forced_why or own_why:
         return judge("accuracy-score", [f"cannot be taken again: {why or forced_why or own_why}"], "", **where)
-    score, why = files.reckon(lambda: _score_again(subject.recorded("accuracy"), answers, reference, forced, own))
+    judged = subject.record.accuracy
+    score, why = files.reckon(lambda: _score_again(judged, answers, reference, forced, own))
     if score is None:
         return judge("accuracy-score", [f"cannot be taken again: {why}"], "", **where)
     return judge(
@@ -97,13 +101,10 @@ def _logits(path: Path) -> tuple[np.ndarray | None, str]:
 
 
 def _score_again(
-    accuracy_record: Any, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None, own: np.ndarray | None
+    judged: Judged, answers: logs.Answers, reference: dict[str, np.ndarray], forced: np.ndarray | None, own: np.ndarray | None
 ) -> accuracy.Accuracy:
     """The score, computed again. Raises one of files.DAMAGE where record.json, answers and reference do not go together."""
-    if not isinstance(accuracy_record, dict):
-        raise ValueError("record.json does not say how it is judged")
-    kind, tolerance, keys = (accuracy_record[key] for key in ("score", "tolerance", "keys"))
-    return accuracy.score(kind, answers.payloads, reference, tolerance, keys, logits=forced, own=own)
+    return accuracy.score(judged.score, answers.payloads, reference, judged.tolerance, judged.keys, logits=forced, own=own)
 
 
 def _score_faults(score: accuracy.Accuracy, line: str) -> Iterator[Fault | str]:
@@ -128,11 +129,12 @@ def _tolerance(subject: Subject) -> Check:
 
 
 def _too_loose(subject: Subject) -> Iterator[Fault]:
-    score, precision, tolerance = (
-        subject.recorded(*keys) for keys in (("accuracy", "score"), ("cell", "precision"), ("accuracy", "tolerance"))
-    )
-    tolerance = accuracy.with_current_names(tolerance) if isinstance(tolerance, dict) else {}
-    limits = subject.rules.project_limits.tolerance.get(str(score), {}).get(str(precision))
+    if subject.record is None:
+        yield Fault(subject.no_record)
+        return
+    score, precision = subject.record.accuracy.score, subject.record.cell.precision
+    tolerance = accuracy.with_current_names(subject.record.accuracy.tolerance)
+    limits = subject.rules.project_limits.tolerance.get(score, {}).get(precision)
     if limits is None:
         yield Fault(f"{subject.rules.round} has no tolerance for the score {shorten(score)} in {shorten(precision)}")
         return

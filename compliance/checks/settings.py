@@ -168,7 +168,7 @@ def _sample_set(test: LoadGenRun, subject: Subject) -> Iterator[Fault | str]:
         yield Fault(text, f"{int(kept)} in 1 set", f"{len(loaded)} in {len(sets)}", line=detail.line("loaded_qsl_set"))
     if test.name == "accuracy":
         yield from _every_sample(detail, len(loaded), subject)
-    recorded = subject.recorded("qsl", "samples")
+    recorded = subject.record.qsl.samples if subject.record else None
     if subject.place.run and recorded != total:
         text = f"record.json says {shorten(recorded)} samples, the log {int(total)}"
         yield Fault(text, str(int(total)), shorten(recorded), file="record.json")

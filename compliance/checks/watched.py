@@ -6,6 +6,7 @@ The accuracy test says nothing of the performance test's answers, and no other c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from compliance.findings.check import Check, Fault, judge, manual, not_applicabl
 from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import Subject
+from formats.outcome import WorkerOutcome
+from formats.record import Record
 
 _FIX = "mend the SUT: it must answer while it is measured as it does in the accuracy test"
 _BARE = "a submission without a run directory around it keeps none"
@@ -26,20 +29,21 @@ def checks(subject: Subject) -> list[Check]:
 
     Older runs and bare submissions have none of it.
     """
-    outcome = subject.performance.outcome or {}
-    if subject.place.run is None or outcome.get("status") != "ok" or "kept_sha256" not in outcome:
+    outcome, record = subject.performance.outcome, subject.record
+    if subject.place.run is None or record is None or outcome is None or not outcome.kept_sha256:
         why = _BARE if subject.place.run is None else _OLDER
         return [not_applicable(check_id, why) for check_id in ("answers-while-measuring", "fresh-inputs", "plausible-speed")]
-    return [_answers(subject, outcome["kept_sha256"]), _fresh(subject, outcome.get("fresh")), _speed(subject, outcome)]
+    return [_answers(subject, outcome, record), _fresh(subject, outcome.fresh), _speed(subject, outcome, record)]
 
 
-def _answers(subject: Subject, sha256: Any) -> Check:
+def _answers(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     assert subject.place.run is not None
-    raw = subject.place.run / "raw"
+    run = subject.place.run
+    raw = run / "raw"
     where = {"file": "raw/performance/answers.npz", "fix": _FIX}
     digest, fault = files.attempt(files.sha256, raw / "performance" / "answers.npz")
-    if digest != sha256:
-        text = f"its sha256 is {digest}; outcome.json has {shorten(sha256)}"
+    if digest != outcome.kept_sha256:
+        text = f"its sha256 is {digest}; outcome.json has {shorten(outcome.kept_sha256)}"
         return judge("answers-while-measuring", [fault or text], "", **where)
     kept, fault = files.attempt(files.arrays, raw / "performance" / "answers.npz")
     log, log_fault = files.attempt(logs.read_accuracy, raw / "accuracy" / "mlperf_log_accuracy.json")
@@ -49,7 +53,7 @@ def _answers(subject: Subject, sha256: Any) -> Check:
     if answers is None:
         return judge("answers-while-measuring", [fault], "", **where)
     differing = {(index, content) for index, content in answers if log.payloads.get(index) != content}
-    faults, fault = files.reckon(lambda: list(_length_faults(subject, kept["visits"], log.payloads)))
+    faults, fault = files.reckon(lambda: list(_length_faults(outcome, record, kept["visits"], log.payloads)))
     if faults or fault:
         return judge("answers-while-measuring", faults or [fault], "", **where)
     if not differing:
@@ -57,7 +61,7 @@ def _answers(subject: Subject, sha256: Any) -> Check:
     if subject.no_reference:
         why = f"{len(differing)} of {len(answers)} kept differ from the accuracy test's, and no reference says by how much"
         return manual("answers-while-measuring", why, **where)
-    faults, fault = files.reckon(lambda: list(_score_faults(subject, log.payloads, differing)))
+    faults, fault = files.reckon(lambda: list(_score_faults(run, record, log.payloads, differing)))
     summary = f"{len(answers)} kept; {len(differing)} differ from the accuracy test's, within the tolerance"
     return judge("answers-while-measuring", faults or ([fault] if fault else []), summary, **where)
 
@@ -70,34 +74,33 @@ def _unpack(kept: Mapping[str, np.ndarray]) -> list[tuple[int, bytes]]:
     return [(int(i), content[a:b]) for i, a, b in zip(kept["indices"], starts[:-1], starts[1:], strict=True)]
 
 
-def _length_faults(subject: Subject, visits: np.ndarray, payloads: Mapping[int, bytes]) -> Iterator[Fault]:
+def _length_faults(outcome: WorkerOutcome, record: Record, visits: np.ndarray, payloads: Mapping[int, bytes]) -> Iterator[Fault]:
     """A sentence where all answers of the performance test together have not the bytes that those of the accuracy test make.
 
     Answers that end at an end token may be of other lengths in another batch: a tenth is left to them.
     """
-    answered = (subject.performance.outcome or {})["answered"]
+    answered = outcome.answered
     total, expected = answered["payload_bytes"], sum(n * len(payloads[i]) for i, n in enumerate(visits.tolist()) if n)
-    slack = 0.1 if subject.recorded("end_tokens") else 0.0
+    slack = 0.1 if record.end_tokens else 0.0
     if int(visits.sum()) != answered["samples"] or abs(total - expected) > slack * expected:
         text = f"all answers together have {total} bytes; those of the accuracy test make {expected} for the same samples"
         yield Fault(text, str(expected), str(total))
 
 
-def _score_faults(subject: Subject, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]) -> Iterator[Fault]:
+def _score_faults(run: Path, record: Record, payloads: Mapping[int, bytes], differing: set[tuple[int, bytes]]) -> Iterator[Fault]:
     """A sentence where the accuracy test would have failed with these answers in the place of its own."""
-    assert subject.place.run is not None
-    judged: Any = subject.recorded("accuracy")
-    reference = files.arrays(subject.place.run / "reference.npz")
-    forced_path = subject.place.run / "raw" / "accuracy" / "logits.npy"
+    judged = record.accuracy
+    reference = files.arrays(run / "reference.npz")
+    forced_path = run / "raw" / "accuracy" / "logits.npy"
     forced = files.array(forced_path) if forced_path.exists() else None
     # The SUT's own logits are those of the accuracy test's answers: of these there are none.
-    tolerance = {name: limit for name, limit in judged["tolerance"].items() if name != "argmax_fraction"}
+    tolerance = {name: limit for name, limit in judged.tolerance.items() if name != "argmax_fraction"}
     left = sorted(differing)
     while left:  # several answers of one sample: one round each
         one_each = dict(left)
         left = [(index, content) for index, content in left if one_each[index] != content]
         answers = {**payloads, **one_each}
-        score = accuracy.score(judged["score"], answers, reference, tolerance, judged["keys"], forced)
+        score = accuracy.score(judged.score, answers, reference, tolerance, judged.keys, forced)
         if not score.passed:
             detail = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in score.detail.items())
             text = (
@@ -108,12 +111,12 @@ def _score_faults(subject: Subject, payloads: Mapping[int, bytes], differing: se
             return
 
 
-def _fresh(subject: Subject, fresh: Any) -> Check:
+def _fresh(subject: Subject, fresh: Mapping[str, Any]) -> Check:
     """Judge whether inputs that the SUT had never met took much longer than inputs that it had met."""
     where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
     if not fresh:
         return not_applicable("fresh-inputs", "no fresh inputs were timed", **where)
-    ratio, most = fresh.get("slower") if isinstance(fresh, dict) else None, subject.rules.project_limits.fresh_slower
+    ratio, most = fresh.get("slower"), subject.rules.project_limits.fresh_slower
     if not isinstance(ratio, int | float):
         return judge("fresh-inputs", [f"`slower` is {shorten(repr(ratio))}, which is no number"], "", **where)
     text = f"fresh inputs took {ratio:.3g} times as long as those it had met"
@@ -147,17 +150,17 @@ def in_each_third(fresh: Mapping[str, Any], limits: Mapping[str, float]) -> str:
     return f"at most {limits['most']:g}, and {each} in the thirds of {fresh['rounds']} rounds: it keeps a part of its answers"
 
 
-def _speed(subject: Subject, outcome: Mapping[str, Any]) -> Check:
+def _speed(subject: Subject, outcome: WorkerOutcome, record: Record) -> Check:
     """Judge whether the model can have computed its answers so fast.
 
     The model's operations a second are compared with those of a large matrix product.
     """
     where = {"file": "raw/performance/outcome.json", "fix": "mend the SUT: it must compute each answer anew"}
-    evidence, detail = outcome.get("evidence_after"), subject.performance.detail
-    product = evidence.get("matrix_flops") if isinstance(evidence, dict) else None
-    least, mean_ns = subject.recorded("least_flops"), detail.number("result_mean_latency_ns")
+    detail = subject.performance.detail
+    product = (outcome.evidence_after or {}).get("matrix_flops")
+    least, mean_ns = record.least_flops, detail.number("result_mean_latency_ns")
     rate = detail.number("result_samples_per_second") or (1e9 / mean_ns if mean_ns else None)
-    if not isinstance(product, int | float) or not isinstance(least, int | float) or rate is None or product <= 0:
+    if not isinstance(product, int | float) or least is None or rate is None or product <= 0:
         return not_applicable("plausible-speed", "nobody knows the model's operations, or how fast the framework multiplies", **where)
     most, reached = subject.rules.project_limits.faster_than_products, least * rate
     text = f"{reached / 1e9:.3g} GFLOP/s at least; a large product has {product / 1e9:.3g}"

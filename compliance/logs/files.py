@@ -24,6 +24,11 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from compliance.logs import strict_json
+from formats import reading
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.record import Record
+from formats.result import Result
 
 T = TypeVar("T")
 
@@ -139,6 +144,26 @@ def json_object(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     return value
+
+
+def record(path: Path) -> Record:
+    """A record.json. Raises ValueError with one sentence if the file holds none."""
+    return reading.record(json_object(path))
+
+
+def result(path: Path) -> Result:
+    """A result.json. Raises ValueError with one sentence if the file holds none."""
+    return reading.result(json_object(path))
+
+
+def job(path: Path) -> Job:
+    """A job.json. Raises ValueError with one sentence if the file holds none."""
+    return reading.job(json_object(path))
+
+
+def outcome(path: Path) -> WorkerOutcome:
+    """An outcome.json. Raises ValueError with one sentence if the file holds none."""
+    return reading.outcome(json_object(path))
 
 
 def arrays(path: Path) -> dict[str, np.ndarray]:

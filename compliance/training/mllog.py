@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from compliance.training.steps import Steps, figures
+from formats.job import Job
+from formats.record import Record
 
 LABEL = "Training steps, timed by this project. It is no result of MLPerf, and no time to train."
 _METRIC = "exp(-mean cross-entropy) on batches that are held out: the geometric mean of the chances that the model gives to their labels"
@@ -19,14 +21,13 @@ _PRECISIONS = {"float32": "fp32", "tf32": "tf32", "bfloat16": "bfloat16"}
 _POINT, _START, _STOP = "POINT_IN_TIME", "INTERVAL_START", "INTERVAL_END"
 
 
-def lines(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> list[str]:
+def lines(steps: Steps, record: Record, job: Job) -> list[str]:
     """The lines, each with its end.
 
     Args:
         steps, job: of the performance test.
-        record: content of record.json.
 
-    Raises KeyError or TypeError where these do not hold what they have to.
+    Raises KeyError, TypeError or ValueError if these do not hold what they have to.
     """
     events = _events(steps, record, job)
     return [f"{LABEL}\n", *(f":::MLLOG {json.dumps(event)}\n" for event in events)]
@@ -37,12 +38,12 @@ def accuracy(steps: Steps) -> float:
     return math.exp(-sum(steps.held_out) / len(steps.held_out))
 
 
-def metric(record: Mapping[str, Any]) -> str:
+def metric(record: Record) -> str:
     """Return in words what `accuracy` computes. If only a model's image encoder is trained, the loss is the mean squared error."""
-    return _METRIC_OF_FEATURES if record["training"]["part"] else _METRIC
+    return _METRIC_OF_FEATURES if record.training and record.training.part else _METRIC
 
 
-def _events(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _events(steps: Steps, record: Record, job: Job) -> Iterator[dict[str, Any]]:
     def event(kind: str, at_ns: int, key: str, value: Any = None, **metadata: Any) -> dict[str, Any]:
         return {
             "namespace": "",
@@ -76,25 +77,26 @@ def _events(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> 
     yield event(_STOP, steps.evaluation_ended_ns, "run_stop", status="success", **trained)
 
 
-def _settings(steps: Steps, record: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _settings(steps: Steps, record: Record, job: Job) -> Iterator[tuple[str, Any]]:
     """What was trained, and how. Keys are mlperf-logging's constants where it has one."""
-    cell, training, config = record["cell"], record["training"], job["workload"]["config"]
-    optimizer, precision = config["optimizer"], _PRECISIONS[cell["precision"]]
-    yield "submission_org", record["submitter"]
-    accelerators = [] if cell["device"] == "cpu" else record["machine"].get("accelerators", [])
-    processor = accelerators[0]["name"] if accelerators else record["machine"]["cpu"]
-    yield "submission_platform", f"{cell['sut']} on {cell['device']}, {processor}"
+    cell, training, config = record.cell, record.training, job.workload.config
+    if training is None:
+        raise ValueError("record.json names no training")
+    optimizer, precision = config["optimizer"], _PRECISIONS[cell.precision]
+    yield "submission_org", record.submitter
+    processor = record.accelerator.name if record.accelerator else record.machine.cpu
+    yield "submission_platform", f"{cell.sut} on {cell.device}, {processor}"
     yield "submission_division", "open"
-    yield "submission_benchmark", training["benchmark"]
+    yield "submission_benchmark", training.benchmark
     yield "submission_status", "research"
     yield "config_filename", "raw/performance/job.json"
-    if training["seed"] is not None:
-        yield "seed", training["seed"]
+    if training.seed is not None:
+        yield "seed", training.seed
     yield "global_batch_size", steps.batch_size
     yield "micro_batch_size", steps.batch_size
     yield "gradient_accumulation_steps", 1
-    if cell["seq_len"] is not None:
-        yield "max_sequence_length", cell["seq_len"]
+    if cell.seq_len is not None:
+        yield "max_sequence_length", cell.seq_len
     yield "train_samples", steps.total * steps.batch_size
     yield "eval_samples", len(steps.held_out) * steps.batch_size
     yield "opt_name", "adamw"

@@ -14,6 +14,10 @@ import numpy as np
 from compliance.logs import files
 from compliance.training import steps as step_files
 from compliance.training.steps import Steps
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.record import Record
+from formats.result import Result
 
 FOLDER = "training"
 LOG = "result_0.txt"
@@ -35,22 +39,13 @@ class TrainingRun:
     """
 
     directory: Path
-    record: dict[str, Any] | None
+    record: Record | None
     steps: dict[str, Steps | None]
-    jobs: dict[str, dict[str, Any] | None]
-    outcomes: dict[str, dict[str, Any] | None]
+    jobs: dict[str, Job | None]
+    outcomes: dict[str, WorkerOutcome | None]
     reference: dict[str, np.ndarray] | None
-    result: dict[str, Any] | None
+    result: Result | None
     faults: dict[str, str]
-
-    def recorded(self, *keys: str) -> Any:
-        """The value of record.json under these keys, one inside the other; None where it is not there."""
-        return within(self.record, *keys)
-
-    @property
-    def no_reference(self) -> bool:
-        """True if record.json names no reference, and gives a reason why none could be made."""
-        return not self.recorded("digests", "reference") and bool(self.recorded("accuracy", "reason"))
 
 
 @cache
@@ -74,16 +69,16 @@ def read(directory: Path, with_result: bool) -> TrainingRun:
             faults[name] = fault
         return value
 
-    record = take(files.json_object, "record.json")
-    reference = None if within(record, "accuracy", "reason") else take(_losses, "reference.npz")
+    record = take(files.record, "record.json")
+    reference = None if record and record.accuracy.reason else take(_losses, "reference.npz")
     return TrainingRun(
         directory=directory,
         record=record,
         steps={test: take(step_files.read, f"raw/{test}/steps.json") for test in TESTS},
-        jobs={test: take(files.json_object, f"raw/{test}/job.json") for test in TESTS},
-        outcomes={test: take(files.json_object, f"raw/{test}/outcome.json") for test in TESTS},
+        jobs={test: take(files.job, f"raw/{test}/job.json") for test in TESTS},
+        outcomes={test: take(files.outcome, f"raw/{test}/outcome.json") for test in TESTS},
         reference=reference,
-        result=take(files.json_object, "result.json") if with_result and (directory / "result.json").exists() else None,
+        result=take(files.result, "result.json") if with_result and (directory / "result.json").exists() else None,
         faults=faults,
     )
 
@@ -93,10 +88,3 @@ def _losses(path: Path) -> dict[str, np.ndarray]:
     if any(array.ndim != 1 or array.dtype.kind != "f" or not array.size for array in arrays.values()):
         raise ValueError("its losses are no rows of numbers")
     return arrays
-
-
-def within(value: Any, *keys: str) -> Any:
-    """The value under these keys, one inside the other; None where it is not there."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value

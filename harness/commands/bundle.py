@@ -269,9 +269,12 @@ def _write(
     for name in {name for each in found.values() for name in each}:
         paths[f"{wheels.FOLDER}/{name}"] = folder / wheels.FOLDER / name
     _remove_others(folder, paths, sources)
+    total = 0
     files = {}
     for name, path in sorted(paths.items()):
-        files[name] = {"bytes": path.stat().st_size, "sha256": wheels.sha256(path)}
+        size = path.stat().st_size
+        total += size
+        files[name] = {"bytes": size, "sha256": wheels.sha256(path)}
         if name in copied and name != "run.sh":
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, folder / name)
@@ -279,8 +282,8 @@ def _write(
     manifest = {
         "schema": "bundle-1",
         "made": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "revision": git["revision"],
-        "dirty": git["dirty"],
+        "revision": git.revision,
+        "dirty": git.dirty,
         "round": CURRENT,
         "python": options.python,
         "platforms": options.platform,
@@ -294,7 +297,7 @@ def _write(
     partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     partial.replace(folder / wheels.MANIFEST)
     shutil.copy2(sources["run.sh"], folder / "run.sh")
-    return sum(file["bytes"] for file in files.values())
+    return total
 
 
 def _remove_others(folder: Path, names: Container[str], sources: Iterable[str]) -> None:

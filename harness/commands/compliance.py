@@ -10,15 +10,15 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from compliance import audit as audits
 from compliance import rules
 from compliance.findings.check import Check, not_applicable
 from compliance.folders import subfolders
 from compliance.logs import files
-from formats.job import TESTS, Job, read_job
+from formats.job import TESTS, Job
 from formats.outcome import WorkerOutcome
+from formats.record import Record
 from formats.writing import write_json
 from harness import locks, result, terminal
 from harness.commands import checks
@@ -67,10 +67,10 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
     Raises UsageError or EnvironmentFailure with one sentence where the directory or what measured it is no longer what it was.
     """
     record, job, performance = _finished(directory)
-    of = rules.load(record["round"])
+    of = rules.load(record.round)
     python = _same(directory, record, job, cache, reporter)
     tests = [name for name in names or loadgen_run.applicable(job, of) if not loadgen_run.inapplicable(name, job)]
-    if record["mode"] == "quick":
+    if record.mode == "quick":
         reporter.say(_QUICK)
     with locks.machine(reporter.say), rundir.reopened(directory):
         missing = [name for name in tests if again or not _done(directory, name)]
@@ -80,16 +80,16 @@ def comply(directory: Path, names: Sequence[str], cache: Path, again: bool, repo
             log_dir = directory / "raw" / name
             if again and log_dir.exists():
                 rundir.set_aside(log_dir)
-            test = loadgen_run.compliance_job(name, replace(job, calibration=performance.calibration), of, record["benchmark"]["official"])
+            test = loadgen_run.compliance_job(name, replace(job, calibration=performance.calibration), of, record.benchmark.official)
             outcome = loadgen_run.run(test, python, SUTS[job.sut].process_env, reporter)
             if outcome.status != "ok":
                 write_json(log_dir / "outcome.json", outcome)
             loadgen_run.compressed_trace(log_dir)
-        score = submission.write(directory, of, record.get("submitter") or _submitter(directory))
+        score = submission.write(directory, of, record.submitter or _submitter(directory))
         audit = audits.audit(directory, of.round, with_result=False)
         write_json(directory / "result.json", asdict(result.derive(directory, score, audit)))
     ids = (*(name.lower() for name in of.compliance_tests), *_OTHER_IDS)
-    quick = [not_applicable("quick-run", _QUICK)] if record["mode"] == "quick" else []
+    quick = [not_applicable("quick-run", _QUICK)] if record.mode == "quick" else []
     return [*quick, *(check for check in audit.checks if check.id.startswith(ids))]
 
 
@@ -98,17 +98,17 @@ def _done(directory: Path, name: str) -> bool:
     return outcome is not None and outcome.status == "ok"
 
 
-def _finished(directory: Path) -> tuple[dict[str, Any], Job, WorkerOutcome]:
+def _finished(directory: Path) -> tuple[Record, Job, WorkerOutcome]:
     """→ (record, job and outcome of the performance test). Raises UsageError where the directory is no finished run."""
-    record, fault = files.attempt(files.json_object, directory / "record.json")
+    record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
         raise UsageError(f"compliance {near(str(directory))}: {fault}: give a run directory, such as runs/…/valid-1")
     for test in TESTS:
         outcome = read_outcome(directory / "raw" / test)
         if outcome is None or outcome.status != "ok":
             how = "not finished" if outcome is None else outcome.status
-            raise UsageError(f"compliance {near(str(directory))}: its {test} test is {how}: go on with {record.get('command')} first")
-    job, fault = files.attempt(read_job, directory / "raw" / "performance" / "job.json")
+            raise UsageError(f"compliance {near(str(directory))}: its {test} test is {how}: go on with {record.command} first")
+    job, fault = files.attempt(files.job, directory / "raw" / "performance" / "job.json")
     performance = read_outcome(directory / "raw" / "performance")
     if job is None or performance is None:
         raise UsageError(f"compliance {near(str(directory))}: {fault}: {_anew(record)}")
@@ -121,11 +121,11 @@ def _finished(directory: Path) -> tuple[dict[str, Any], Job, WorkerOutcome]:
     return record, job, performance
 
 
-def _anew(record: dict[str, Any]) -> str:
-    return f"measure it again: {record.get('command')}"
+def _anew(record: Record) -> str:
+    return f"measure it again: {record.command}"
 
 
-def _same(directory: Path, record: dict[str, Any], job: Job, cache: Path, reporter: Reporter) -> Path:
+def _same(directory: Path, record: Record, job: Job, cache: Path, reporter: Reporter) -> Path:
     """→ the interpreter that measured it. Raises EnvironmentFailure with the first thing that is not what it was."""
     python = _interpreter(directory, record, job, cache)
     for fault in _changes(record, job, reporter):
@@ -133,9 +133,9 @@ def _same(directory: Path, record: dict[str, Any], job: Job, cache: Path, report
     return python
 
 
-def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[str]:
-    if machine.git()["worker_source_sha256"] != job.made_with.get("source"):
-        revision = record["git"].get("revision")
+def _changes(record: Record, job: Job, reporter: Reporter) -> Iterator[str]:
+    if machine.git().worker_source_sha256 != job.made_with.get("source"):
+        revision = record.git.revision
         how = f"check out {revision[:12]} again, or {_anew(record)}" if revision else _anew(record)
         yield f"sut/, scenarios/ or formats/ have changed since it was measured: {how}"
     if changed := sorted(_other_variables(job)):
@@ -149,7 +149,7 @@ def _changes(record: dict[str, Any], job: Job, reporter: Reporter) -> Iterator[s
     if SUTS[job.sut].reads_weights:
         reporter.say("the weights are compared with their digest")
         digest, fault = files.attempt(lambda path: _weights_digest(path, record), job.workload.checkpoint)
-        if digest != record["digests"]["weights"]:
+        if digest != record.digests.weights:
             why = f"are gone ({fault})" if digest is None else "have changed since it was measured"
             yield f"the weights in {job.workload.checkpoint} {why}: put them back, or {_anew(record)}"
 
@@ -159,25 +159,25 @@ def _other_variables(job: Job) -> set[str]:
     return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
 
-def _weights_digest(checkpoint: Path, record: dict[str, Any]) -> str:
+def _weights_digest(checkpoint: Path, record: Record) -> str:
     """As harness.inputs.checkpoint takes it: config.json, then the weights by name; of a user's folder its own files."""
-    folder = Path(record["digests"].get("weights_folder") or checkpoint)
+    folder = Path(record.digests.weights_folder or checkpoint)
     # A user's folder of one kind has no config.json of its own: what the tensors tell is read off them.
     return digest_of(folder / name for name in weight_files(checkpoint) if name != "config.json" or (folder / name).exists())
 
 
-def _interpreter(directory: Path, record: dict[str, Any], job: Job, cache: Path) -> Path:
+def _interpreter(directory: Path, record: Record, job: Job, cache: Path) -> Path:
     """Raises EnvironmentFailure where it is gone or holds something else."""
-    recorded_environment, device = record["environment"], record["cell"]["device"]
-    name, about = str(recorded_environment["name"]), f"compliance {near(str(directory))}: the environment {recorded_environment['name']}"
+    recorded_environment, device = record.environment, record.cell.device
+    name, about = recorded_environment.name, f"compliance {near(str(directory))}: the environment {recorded_environment.name}"
     if name.endswith(_ADOPTED):
-        if not recorded_environment.get("python"):
+        if not recorded_environment.python:
             raise EnvironmentFailure(f"{about} is not recorded with its interpreter: {_anew(record)}")
-        environment = environments.adopt(str(recorded_environment["python"]), name.removesuffix(_ADOPTED), record["round"], device)
+        environment = environments.adopt(recorded_environment.python, name.removesuffix(_ADOPTED), record.round, device)
     else:
-        if not environments.is_made(cache, name, device, record["round"]):
+        if not environments.is_made(cache, name, device, record.round):
             raise EnvironmentFailure(f"{about} is not in {cache}, or its lock has changed: give its --cache, or {_anew(record)}")
-        environment = environments.ensure(cache, name, device, record["round"], environments.say_on_stderr)
+        environment = environments.ensure(cache, name, device, record.round, environments.say_on_stderr)
     if environment.lock_sha256 != job.made_with.get("environment"):
         raise EnvironmentFailure(f"{about} holds other packages than it was measured with: {_anew(record)}")
     return environment.python

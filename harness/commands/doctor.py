@@ -15,12 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from compliance.findings.check import Check, Verdict
 from compliance.rules import CURRENT
+from formats.record import Accelerator, Machine
 from harness import terminal
 from harness.commands import checks
 from harness.execution import machine
@@ -124,9 +124,9 @@ def _disk(cache: Path) -> Check:
     )
 
 
-def _memory(m: dict[str, Any]) -> Check:
-    available, limit = available_memory_bytes() or psutil.virtual_memory().available, m["memory_limit_bytes"]
-    text = f"{available / 1e9:.1f} GB of {m['memory_bytes'] / 1e9:.1f} GB available"
+def _memory(m: Machine) -> Check:
+    available, limit = available_memory_bytes() or psutil.virtual_memory().available, m.memory_limit_bytes
+    text = f"{available / 1e9:.1f} GB of {(m.memory_bytes or 0) / 1e9:.1f} GB available"
     return _check(
         "memory",
         available > _LOW_MEMORY_BYTES,
@@ -135,58 +135,58 @@ def _memory(m: dict[str, Any]) -> Check:
     )
 
 
-def _swap(m: dict[str, Any]) -> Check:
+def _swap(m: Machine) -> Check:
     return _check(
         "swap",
-        not m["swap_used_bytes"],
-        f"{m['swap_used_bytes'] / 1e6:.0f} MB in use" if m["swap_used_bytes"] else "none in use",
+        not m.swap_used_bytes,
+        f"{m.swap_used_bytes / 1e6:.0f} MB in use" if m.swap_used_bytes else "none in use",
         "memory was short: end what else runs, then `sudo swapoff -a && sudo swapon -a`; a swapping cell measures the disk",
     )
 
 
-def _processors(m: dict[str, Any]) -> Check:
+def _processors(m: Machine) -> Check:
     """Frameworks start a thread for each processor they see, whatever share of it a container grants."""
-    quota, usable = m["cpu_quota"], m["usable_threads"] or m["threads"]
+    quota, usable = m.cpu_quota, m.usable_threads or m.threads or 1
     limited = quota is not None and quota < usable
     return _check(
         "processors",
-        not limited and usable == m["threads"],
-        f"{usable} of {m['threads']} threads usable"
-        + (f" ({m['cores']} cores)" if m["cores"] else "")
+        not limited and usable == m.threads,
+        f"{usable} of {m.threads} threads usable"
+        + (f" ({m.cores} cores)" if m.cores else "")
         + (f", a quota of {quota:g}" if quota else ""),
         "lift the container's CPU limit, or pin it to whole processors (--cpuset-cpus) and set OMP_NUM_THREADS to their number",
     )
 
 
-def _governor(m: dict[str, Any]) -> Check:
-    if m["governor"] is None:
+def _governor(m: Machine) -> Check:
+    if m.governor is None:
         return _finding("governor", Verdict.NA, "the kernel does not tell (a virtual machine, or not Linux)")
-    return _check("governor", m["governor"] == "performance", m["governor"], "sudo cpupower frequency-set -g performance")
+    return _check("governor", m.governor == "performance", m.governor, "sudo cpupower frequency-set -g performance")
 
 
-def _frequency(m: dict[str, Any]) -> Check:
+def _frequency(m: Machine) -> Check:
     """Boost makes the first seconds faster than the tenth minute."""
-    if m["boost"] is None:
-        now = f"; {m['frequency_now_mhz']} MHz now" if m["frequency_now_mhz"] else ""
+    if m.boost is None:
+        now = f"; {m.frequency_now_mhz} MHz now" if m.frequency_now_mhz else ""
         return _finding("frequency scaling", Verdict.NA, f"the kernel does not tell whether boost is on{now}")
     return _check(
         "frequency scaling",
-        not m["boost"],
-        f"boost {'on' if m['boost'] else 'off'}, {m['frequency_now_mhz']} MHz now, {m['frequency_mhz']} at most",
+        not m.boost,
+        f"boost {'on' if m.boost else 'off'}, {m.frequency_now_mhz} MHz now, {m.frequency_mhz} at most",
         "for figures that repeat, switch boost off: echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost "
         "(Intel: echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo)",
     )
 
 
-def _clock(m: dict[str, Any]) -> Check:
-    source = m["clock_source"]
+def _clock(m: Machine) -> Check:
+    source = m.clock_source
     if source is None:
         return _finding("clock", Verdict.NA, "the kernel does not tell its clock source")
     return _check("clock", source in _FAST_CLOCKS, source, "a slow clock is in every latency: boot with clocksource=tsc")
 
 
-def _load(m: dict[str, Any]) -> Check:
-    one_minute, threads = m["load_average"][0], m["threads"] or 1
+def _load(m: Machine) -> Check:
+    one_minute, threads = m.load_average[0], m.threads or 1
     return _check(
         "other load",
         one_minute < _BUSY_LOAD_PER_THREAD * threads,
@@ -221,11 +221,11 @@ def _busy(processes: list[psutil.Process]) -> Iterator[tuple[float, str, int]]:
                 yield percent, process.name(), process.pid
 
 
-def _virtual(m: dict[str, Any]) -> Check:
+def _virtual(m: Machine) -> Check:
     return _check(
         "virtual machine",
-        m["virtualisation"] is None,
-        m["virtualisation"] or "no hypervisor",
+        m.virtualisation is None,
+        m.virtualisation or "no hypervisor",
         "neighbours on the same host change the figures: measure rival cells in turns (A B A B …), and compare their medians",
     )
 
@@ -240,47 +240,47 @@ def _energy() -> Check:
     return _finding("energy counter", Verdict.NA, why)
 
 
-def _accelerators(m: dict[str, Any]) -> list[Check]:
-    if not m["accelerators"]:
+def _accelerators(m: Machine) -> list[Check]:
+    if not m.accelerators:
         return [_finding("accelerator", Verdict.NA, "no NVIDIA driver answers: cells run on the CPU")]
-    return [check for n, a in enumerate(m["accelerators"]) for check in _accelerator(n, a)]
+    return [check for n, a in enumerate(m.accelerators) for check in _accelerator(n, a)]
 
 
-def _accelerator(n: int, a: dict[str, Any]) -> Iterator[Check]:
+def _accelerator(n: int, a: Accelerator) -> Iterator[Check]:
     """A driver that does not tell is not blamed."""
     yield _finding(
         f"gpu {n}",
         Verdict.PASS,
-        f"{a['name']}, {a['memory_bytes'] / 2**30:.0f} GiB, driver {a['driver']}",
+        f"{a.name}, {a.memory_bytes / 2**30:.0f} GiB, driver {a.driver}",
     )
     yield _check(
         f"gpu {n} driver",
-        a["cuda"] is None or int(a["cuda"].partition(".")[0]) >= _CUDA,
-        f"serves CUDA up to {a['cuda'] or 'unknown'}",
+        a.cuda is None or int(a.cuda.partition(".")[0]) >= _CUDA,
+        f"serves CUDA up to {a.cuda or 'unknown'}",
         f"the environments of PyTorch and JAX are for CUDA {_CUDA}, which needs driver {_DRIVER} or newer: update it, or take --python",
     )
     yield _check(
         f"gpu {n} others",
-        not a["processes"],
-        f"{a['processes'] or 0} processes on it, {(a['used_memory_bytes'] or 0) / 2**30:.1f} GiB in use",
+        not a.processes,
+        f"{a.processes or 0} processes on it, {(a.used_memory_bytes or 0) / 2**30:.1f} GiB in use",
         "end them (nvidia-smi names them), or choose another GPU with CUDA_VISIBLE_DEVICES",
     )
     yield _check(
         f"gpu {n} persistence",
-        a["persistence"] is not False,
-        {True: "on", False: "off", None: "not told"}[a["persistence"]],
+        a.persistence is not False,
+        {True: "on", False: "off", None: "not told"}[a.persistence],
         "sudo nvidia-smi -pm 1: else the driver unloads between cells, and the first call pays for it",
     )
     yield _check(
         f"gpu {n} slices",
-        not a["mig"],
-        "MIG is on" if a["mig"] else "the whole GPU",
+        not a.mig,
+        "MIG is on" if a.mig else "the whole GPU",
         "a slice shares the GPU with others: its figures are the slice's, and its energy is not told",
     )
     yield _finding(
         f"gpu {n} clocks",
-        Verdict.PASS if a["sm_most_mhz"] else Verdict.NA,
-        f"{a['sm_mhz']} MHz now, {a['sm_most_mhz']} at most, limited to {a['power_limit_w']} W (recorded with each cell)",
+        Verdict.PASS if a.sm_most_mhz else Verdict.NA,
+        f"{a.sm_mhz} MHz now, {a.sm_most_mhz} at most, limited to {a.power_limit_w} W (recorded with each cell)",
     )
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from compliance import audit
 from compliance.findings.check import Check, Verdict
 from compliance.logs import files
-from formats.cell import Cell
+from formats.cell import WORK, Cell
 from formats.result import Status
 from harness.commands import checks
 from harness.errors import UsageError
@@ -28,10 +28,8 @@ from harness.terminal import near
 
 _MODE = "submission"
 _MAPPING = "model_mapping.json"
-_CONFIGURATION = (
-    *("model", "size", "task", "precision", "device", "seq_len", "dataset", "weights", "options", "eos", "steps"),
-    *("prompt_tokens", "new_tokens"),
-)
+_CONFIGURATION = tuple(name for name in ("options", *WORK) if name not in ("scenario", "batch_size"))
+"""Fields of a cell that must not differ between the scenarios of one benchmark on one system."""
 
 
 def main(arguments: list[str]) -> int:
@@ -123,15 +121,12 @@ def _number(attempt: Path) -> int:
 
 
 def _measured(directory: Path) -> Measured:
-    record, fault = files.attempt(files.json_object, directory / "record.json")
+    record, fault = files.attempt(files.record, directory / "record.json")
     if record is None:
         raise UsageError(f"pack {directory}: {fault}: measure it again")
-    if record.get("mode") != _MODE:
-        raise UsageError(f"pack {directory}: was measured in mode {record.get('mode')}; measure it with --mode {_MODE}")
-    try:
-        return Measured(directory.resolve(), Cell(**record["cell"]))
-    except (KeyError, TypeError):
-        raise UsageError(f"pack {directory}: record.json names no cell as this revision has them: measure it again") from None
+    if record.mode != _MODE:
+        raise UsageError(f"pack {directory}: was measured in mode {record.mode}; measure it with --mode {_MODE}")
+    return Measured(directory.resolve(), record.cell)
 
 
 def _must_hold(run: Measured) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
-from formats.cell import LORA, STANDARD_INPUTS, Cell
+from formats.cell import LORA, STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result
 from harness.comparison import statistics, tables
 from harness.comparison.runs import find, read
@@ -22,7 +23,7 @@ PUBLISHED = "published"
 """The name that stands for Keras' published table on the command line."""
 _PUBLISHED_FILE = "keras3_a100_40gb.csv"
 NOT_IN_TURNS = "the repeats were not measured in turns, so a drift of the machine between the two counts as a difference"
-SHARED = ("precision", "device", "variables")
+SHARED = tuple(fields_with("shared"))
 """The fields of `Cell` that a page says once at its top if all its cells have them in common."""
 _PUBLISHED_MACHINE = "NVIDIA A100 40 GB, 12 vCPU, 85 GB"
 
@@ -144,19 +145,21 @@ def published() -> list[Published]:
 def describe(group: Group, without: Collection[str] = ()) -> str:
     """The work of a cell in words: `bert base predict, Offline, float32, batch 32, cpu, 128 tokens`.
 
-    `without`: fields of `Cell` that are left out, of SHARED and of those which are numbers.
+    `without`: fields of `Cell` that are left out.
     """
-    c = group.cell
-    batch = [f"batch {c.batch_size}"] if "batch_size" not in without else []
-    extra = [f"{c.seq_len} tokens"] if c.seq_len and "seq_len" not in without else []
-    prompt, new = ("…" if name in without else getattr(c, name) for name in ("prompt_tokens", "new_tokens"))
-    extra += [f"{prompt} + {new} tokens"] if c.prompt_tokens else []
-    extra += [f"{c.steps} steps"] if c.steps and c.task != FIT else []
-    extra += [f"LoRA {c.lora}"] if c.lora else []
-    extra += [f"inputs {c.dataset}"] if c.dataset != "synthetic" else []
-    what = c.scenario if c.task == FIT else f"{c.task}, {c.scenario}"
-    precision, device, variables = ([] if name in without else _words(c, name) for name in SHARED)
-    return ", ".join([f"{c.model} {c.size} {what}", *precision, *batch, *device, *extra, *variables])
+    cell = group.cell
+    defaults = {each.name: each.default for each in fields(Cell)}
+    texts = {name: "…" if name in without else getattr(cell, name) for name in defaults}
+    words = [f"{cell.model} {cell.size} {cell.scenario if cell.task == FIT else f'{cell.task}, {cell.scenario}'}"]
+    for name, template in fields_with("words").items():
+        named = {field for _, field, _, _ in Formatter().parse(template) if field}
+        if named <= set(without) or getattr(cell, name) == defaults[name]:
+            continue
+        if not (name == "steps" and cell.task == FIT):
+            words.append(template.format(**texts))
+    if "variables" not in without:
+        words += _words(cell, "variables")
+    return ", ".join(words)
 
 
 def shared(groups: Sequence[Group]) -> dict[str, list[str]]:
@@ -206,11 +209,14 @@ def conditions(a: Group, b: Group) -> list[str]:
         if one != other:
             sentences.append(f"other {what}: {one} / {other}")
     for name in ("operating_system", "kernel", "governor", "boost"):
-        one, other = (run.record.get("machine", {}).get(name) for run in (x, y))
-        if one != other and x.record and y.record:
+        if x.record is None or y.record is None:
+            break
+        one, other = (getattr(record.machine, name) for record in (x.record, y.record))
+        if one != other:
             sentences.append(f"other {name.replace('_', ' ')}: {one} / {other}")
     if x.source != y.source:
-        revisions = list(dict.fromkeys(str(run.record.get("git", {}).get("revision") or "unknown")[:12] for run in (x, y)))
+        both = [run.record.git.revision if run.record else None for run in (x, y)]
+        revisions = list(dict.fromkeys((revision or "unknown")[:12] for revision in both))
         of = " / ".join(revisions) if len(revisions) > 1 else f"{revisions[0]}, with files that were edited"
         sentences.append(f"other source of the SUTs or the worker: revision {of}")
     return sentences

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from formats import reading
+from formats.record import Machine, Record
 from formats.result import Metric, Result, Status
 from harness import disturbance
 from harness.figure import compared
@@ -24,39 +25,43 @@ class Run:
     """One finished run.
 
     Attributes:
-        record: record.json; empty where there is none, as of a cell that was never started.
+        record: record.json; None if there is none that can be read, as of a cell that was never started.
         planned_seconds: of job.json; None where there is none.
     """
 
     result: Result
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: Record | None = None
     planned_seconds: float | None = None
 
     @cached_property
     def versions(self) -> dict[str, str]:
-        """Python, the SUT's own packages and the driver of an accelerator; empty where no worker told any."""
-        told = self.record.get("environment", {}).get("versions", {})
+        """Python, the SUT's own packages and the driver of an accelerator; empty if no worker reported any."""
+        if self.record is None:
+            return {}
+        installed = self.record.environment.versions
         spec = SUTS.get(self.result.cell.sut)
-        names = recorded_names(("python", *(spec.packages if spec else ()), "mlcommons-loadgen"), told)
-        versions = {package: told[name] for package, name in names.items()}
-        drivers = {a["driver"] for a in self.record.get("machine", {}).get("accelerators", ()) if self.result.cell.device != HOST}
-        return {**versions, "driver": ", ".join(sorted(drivers))} if versions and drivers else versions
+        packages = spec.packages if spec else ()
+        names = recorded_names(("python", *packages, "mlcommons-loadgen"), installed)
+        versions = {package: installed[name] for package, name in names.items()}
+        if self.result.cell.device == HOST or not versions:
+            return versions
+        drivers = {accelerator.driver for accelerator in self.record.machine.accelerators}
+        return {**versions, "driver": ", ".join(sorted(drivers))} if drivers else versions
 
     @cached_property
     def machine(self) -> str:
         """The machine in words; empty if it was not recorded."""
-        recorded = self.record.get("machine")
-        return machine_words(recorded) if recorded else ""
+        return machine_words(self.record.machine) if self.record else ""
 
     @property
     def source(self) -> str:
-        """sha256 of the files of SUTs and worker; empty where it was not recorded."""
-        return str(self.record.get("git", {}).get("worker_source_sha256", ""))
+        """sha256 of the files of SUTs and worker; empty if it was not recorded."""
+        return self.record.git.worker_source_sha256 if self.record else ""
 
     @property
     def started(self) -> str:
-        """When it began, ISO 8601; empty where it was not recorded."""
-        return str(self.record.get("started", ""))
+        """When it began, ISO 8601; empty if it was not recorded."""
+        return self.record.started if self.record else ""
 
     @property
     def started_s(self) -> float:
@@ -69,7 +74,8 @@ class Run:
     @property
     def order(self) -> tuple[int, float, str]:
         """Sorts runs by the time they began; of older records by the folder."""
-        return (int(self.record.get("started_monotonic_ns", 0)) if not self.started else 0, self.started_s, self.result.directory)
+        without_date_ns = self.record.started_monotonic_ns if self.record and not self.started else 0
+        return (without_date_ns, self.started_s, self.result.directory)
 
     @property
     def turn(self) -> tuple[tuple[str, ...], str, int] | None:
@@ -95,26 +101,26 @@ class Run:
     @cached_property
     def disturbances(self) -> tuple[str, str]:
         """(what makes the figure unfit for ranking, what a reader should know) of what else went on; empty texts where nothing did."""
-        serious, notes = disturbance.sentences(self.result.disturbance, self.record.get("machine", {}).get("usable_threads") or 1)
+        threads = self.record.machine.usable_threads if self.record else None
+        serious, notes = disturbance.sentences(self.result.disturbance, threads or 1)
         return "; ".join(serious), "; ".join(notes)
 
 
-def machine_words(m: Mapping[str, Any]) -> str:
-    """A machine in words, from what `harness.execution.machine.describe` says of it. Runs whose words differ are of two machines.
+def machine_words(machine: Machine) -> str:
+    """A machine in words. Runs whose words differ are of two machines.
 
     A hypervisor hides a processor's name, and one of twice the speed then has the same. So the words hold family, model, stepping and
     caches, and a digest of the processor's flags.
     """
-    kind = [f"{name} {m[f'cpu_{name}']}" for name in ("family", "model", "stepping") if m.get(f"cpu_{name}")]
-    flags = " ".join(sorted(m.get("cpu_flags") or ()))
-    parts = [
-        " ".join([m["cpu"], *kind]),
-        f"{m['usable_threads']} threads",
-        f"{m['memory_bytes'] / (1 << 30):.0f} GiB",
-        *([f"caches {m['caches']}"] if m.get("caches") else []),
-        *([f"flags {hashlib.sha256(flags.encode()).hexdigest()[:6]}"] if flags else []),
-        *(a["name"] for a in m.get("accelerators", ())),
-    ]
+    kinds = {"family": machine.cpu_family, "model": machine.cpu_model, "stepping": machine.cpu_stepping}
+    words = [machine.cpu, *(f"{name} {value}" for name, value in kinds.items() if value)]
+    parts = [" ".join(words), f"{machine.usable_threads} threads", f"{(machine.memory_bytes or 0) / (1 << 30):.0f} GiB"]
+    if machine.caches:
+        parts.append(f"caches {machine.caches}")
+    if machine.cpu_flags:
+        flags = " ".join(sorted(machine.cpu_flags))
+        parts.append(f"flags {hashlib.sha256(flags.encode()).hexdigest()[:6]}")
+    parts += [accelerator.name for accelerator in machine.accelerators]
     return ", ".join(parts)
 
 
@@ -123,7 +129,7 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
     results, faults = [], {}
     for path in sorted(_results(root)):
         try:
-            result = Result.from_json(json.loads(path.read_text(encoding="utf-8")))
+            result = reading.from_file(path, reading.result)
             results.append(replace(result, directory=str(path.parent)))
         except (OSError, ValueError) as e:
             faults[path] = str(e)
@@ -131,11 +137,14 @@ def find(root: Path) -> tuple[list[Result], dict[Path, str]]:
 
 
 def read(result: Result) -> Run:
-    """A run with what its directory tells beside its result. What cannot be read is left empty."""
+    """A run with the record and the planned duration of its directory. A file that cannot be read counts as missing."""
     directory = Path(result.directory)
-    limits = _json(directory / "raw" / "performance" / "job.json").get("limits", {})
-    planned = limits.get("planned_ms")
-    return Run(result=result, record=_json(directory / "record.json"), planned_seconds=None if planned is None else planned / 1e3)
+    record, job = None, None
+    with suppress(OSError, ValueError):
+        record = reading.from_file(directory / "record.json", reading.record)
+    with suppress(OSError, ValueError):
+        job = reading.from_file(directory / "raw" / "performance" / "job.json", reading.job)
+    return Run(result=result, record=record, planned_seconds=job.limits.planned_ms / 1e3 if job else None)
 
 
 def _results(root: Path) -> Iterator[Path]:
@@ -145,11 +154,3 @@ def _results(root: Path) -> Iterator[Path]:
             yield Path(folder, "result.json")
         if "record.json" in files:
             folders.clear()
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

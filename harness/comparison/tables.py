@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from formats.cell import Cell
+from formats.cell import WORK, Cell, ordered_by
 from formats.result import Metric, Result, Status
 from harness import disturbance
 from harness.comparison import statistics
@@ -22,22 +22,7 @@ from sut.registry import SUTS
 COLUMNS = {
     "sut": "framework, backend and execution, with the options it was given",
     "execution": "eager, compile, script, graph or xla",
-    "model": "",
-    "size": "",
-    "task": "predict, generate or fit",
-    "scenario": "Offline, SingleStream or Fit",
-    "precision": "",
-    "batch_size": "samples",
-    "device": "cpu or cuda",
-    "seq_len": "tokens every input is padded to; None of a model that generates",
-    "dataset": "synthetic, uneven, or the first hex digits of the inputs' sha256",
-    "weights": "the first hex digits of the checkpoint's digest",
-    "eos": "what ends an answer of a model that generates: stop or ignore",
-    "lora": "of a training by LoRA: own (what the framework's LoRA adapts) or matched (the same parameters everywhere)",
-    "steps": "how many steps of denoising make one image; None of a model that makes none",
-    "prompt_tokens": "of each synthetic prompt, where it is not the size's own; None of a model that predicts",
-    "new_tokens": "of each answer, beside prompt_tokens",
-    "variables": "environment variables that may change the figure, which the user has set",
+    **WORK,
     "mode": "quick, valid or submission",
     "planned_seconds": "how long a quick test was to last; 0: as long as LoadGen's arithmetic makes it",
     "status": "ok, invalid, oom, unsupported, error or skipped",
@@ -85,24 +70,6 @@ COLUMNS = {
 }
 """Column → what it holds, with its unit. A row has all of them; what is not known is None."""
 
-_SAME_WORK = (
-    "model",
-    "size",
-    "task",
-    "scenario",
-    "precision",
-    "batch_size",
-    "device",
-    "seq_len",
-    "dataset",
-    "weights",
-    "eos",
-    "lora",
-    "steps",
-    "prompt_tokens",
-    "new_tokens",
-    "variables",
-)
 _MEDIANS = (
     *("samples_per_second", "ms_per_step", "ms_per_denoising_step", "tokens_per_second"),
     *("flops_per_second", "matrix_share", "operators_per_batch", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"),
@@ -182,14 +149,16 @@ class Group:
     @property
     def execution(self) -> str:
         """eager, compile, graph or xla; empty where the SUT is no longer in the registry and the record does not tell."""
+        if self.last.record:
+            return self.last.record.execution
         spec = SUTS.get(self.cell.sut)
-        return str(self.last.record.get("execution", spec.execution if spec else ""))
+        return spec.execution if spec else ""
 
     @property
     def work(self) -> tuple[tuple[str, Any], ...]:
         """The values of the cell that say what was computed, each with its name. SUTs of equal work may be compared."""
-        values = (getattr(self.cell, name) for name in _SAME_WORK)
-        return tuple((name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v) for name, v in zip(_SAME_WORK, values, strict=True))
+        values = {name: getattr(self.cell, name) for name in WORK}
+        return tuple((name, tuple(sorted(v.items())) if isinstance(v, Mapping) else v) for name, v in values.items())
 
     @cached_property
     def unranked(self) -> tuple[str, ...]:
@@ -273,7 +242,7 @@ def row(group: Group) -> dict[str, Any]:
     return {
         "sut": group.sut,
         "execution": group.execution,
-        **{name: getattr(cell, name) for name in _SAME_WORK},
+        **{name: getattr(cell, name) for name in WORK},
         "mode": result.mode,
         "planned_seconds": group.last.planned_seconds,
         "status": str(result.status),
@@ -301,7 +270,7 @@ def row(group: Group) -> dict[str, Any]:
         "advice": group.advice,
         "machine": group.last.machine or None,
         "versions": group.last.versions,
-        "revision": group.last.record.get("git", {}).get("revision"),
+        "revision": group.last.record and group.last.record.git.revision,
         "started": group.last.started or None,
         "directories": [run.result.directory for run in group.runs],
     }
@@ -405,18 +374,6 @@ def place_of(sut: str) -> int:
 
 
 def _place(group: Group) -> tuple[Any, ...]:
-    c = group.cell
-    return (
-        c.model,
-        c.size,
-        c.task,
-        c.scenario,
-        c.precision,
-        c.batch_size,
-        c.seq_len or 0,
-        c.prompt_tokens or 0,
-        c.new_tokens or 0,
-        place_of(c.sut),
-        c.digest,
-        group.last.order,
-    )
+    cell = group.cell
+    keys = [getattr(cell, name) or 0 for name in ordered_by("sorts")]
+    return (*keys, place_of(cell.sut), cell.digest, group.last.order)

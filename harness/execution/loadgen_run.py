@@ -7,7 +7,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ def applicable(job: Job, of: Rules) -> tuple[str, ...]:
 
 def inapplicable(name: str, job: Job) -> str:
     """Why a compliance test says nothing of this workload; empty: it applies."""
-    return verification.inapplicable(name, asdict(job.workload), job.limits.performance_sample_count)
+    return verification.inapplicable(name, job.workload, job.limits.performance_sample_count)
 
 
 def compliance_job(test: str, job: Job, of: Rules, official: str) -> Job:

@@ -11,33 +11,16 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from compliance.logs.files import source_digest
+from formats.record import Accelerator, Git, Machine
 from harness.execution import wheels
 from harness.execution.environments import ROOT
 from scenarios.worker import counters
-
-
-@dataclass(frozen=True, kw_only=True)
-class Accelerator:
-    """None: the driver does not tell. `processes`: that hold memory of it; `cuda`: the newest CUDA the driver serves."""
-
-    name: str
-    memory_bytes: int
-    driver: str
-    cuda: str | None = None
-    used_memory_bytes: int | None = None
-    sm_mhz: int | None = None
-    sm_most_mhz: int | None = None
-    power_limit_w: float | None = None
-    persistence: bool | None = None
-    mig: bool | None = None
-    processes: int | None = None
 
 
 def accelerators() -> list[Accelerator]:
@@ -104,62 +87,62 @@ def command_started_monotonic_ns() -> int:
     return time.monotonic_ns() - int(age_s * 1e9)
 
 
-def describe() -> dict[str, Any]:
-    """JSON values only; what cannot be read is None."""
+def describe() -> Machine:
+    """This machine, as it is now."""
     cpu = _cpuinfo()
     frequency = None
     with suppress(OSError, NotImplementedError):
         frequency = psutil.cpu_freq()
     disk = psutil.disk_usage(str(ROOT))
-    return {
-        "cpu": cpu.get("model name") or platform.processor() or platform.machine(),
-        "cpu_family": cpu.get("cpu family"),
-        "cpu_model": cpu.get("model"),
-        "cpu_stepping": cpu.get("stepping"),
-        "cpu_flags": cpu.get("flags", "").split(),
-        "sockets": _sockets(),
-        "cores": psutil.cpu_count(logical=False),
-        "threads": psutil.cpu_count(),
-        "usable_threads": _usable(),
-        "frequency_mhz": round(frequency.max) if frequency and frequency.max else None,
-        "frequency_now_mhz": round(frequency.current) if frequency else None,
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "boost": _boost(),
-        "cpu_quota": _cpu_quota(),
-        "clock_source": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "swap_used_bytes": _swap_used(),
-        "caches": _caches(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "memory_limit_bytes": _memory_limit(),
-        "disk_bytes": disk.total,
-        "disk_free_bytes": disk.free,
-        "disk_kind": _disk_kind(),
-        "network_cards": _network_cards(),
-        "operating_system": _os_name(),
-        "kernel": f"{platform.system()} {platform.release()}",
-        "virtualisation": _virtualisation(cpu),
-        "load_average": list(os.getloadavg()),
-        "accelerators": [vars(a) for a in accelerators()],
-    }
+    return Machine(
+        cpu=cpu.get("model name") or platform.processor() or platform.machine(),
+        cpu_family=cpu.get("cpu family"),
+        cpu_model=cpu.get("model"),
+        cpu_stepping=cpu.get("stepping"),
+        cpu_flags=tuple(cpu.get("flags", "").split()),
+        sockets=_sockets(),
+        cores=psutil.cpu_count(logical=False),
+        threads=psutil.cpu_count(),
+        usable_threads=_usable(),
+        frequency_mhz=round(frequency.max) if frequency and frequency.max else None,
+        frequency_now_mhz=round(frequency.current) if frequency else None,
+        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        boost=_boost(),
+        cpu_quota=_cpu_quota(),
+        clock_source=_read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        swap_used_bytes=_swap_used(),
+        caches=_caches(),
+        memory_bytes=psutil.virtual_memory().total,
+        memory_limit_bytes=_memory_limit(),
+        disk_bytes=disk.total,
+        disk_free_bytes=disk.free,
+        disk_kind=_disk_kind(),
+        network_cards=_network_cards(),
+        operating_system=_os_name(),
+        kernel=f"{platform.system()} {platform.release()}",
+        virtualisation=_virtualisation(cpu),
+        load_average=os.getloadavg(),
+        accelerators=tuple(accelerators()),
+    )
 
 
 SOURCES = ("run.sh", "harness", "scenarios", "sut", "compliance", "formats", "environments")
 """What a figure depends on: a user's own file beside them does not make the tree dirty."""
 
 
-def git() -> dict[str, Any]:
-    """Revision of this source tree and what differs from it; None where it is no checkout. A bundle says from which it was made."""
+def git() -> Git:
+    """The revision of this source tree, and what differs from it. A bundle says from which it was made."""
+    source = source_digest(ROOT)
     if wheels.bundle(ROOT) == ROOT:
         manifest = wheels.manifest(ROOT)
-        return {**{k: manifest[k] for k in ("revision", "dirty")}, "changed": [], "worker_source_sha256": source_digest(ROOT)}
-    revision = _git("rev-parse", "HEAD")
+        return Git(revision=manifest["revision"], dirty=manifest["dirty"], worker_source_sha256=source)
     changed = _git("status", "--porcelain", "--", *SOURCES)
-    return {
-        "revision": revision,
-        "dirty": None if changed is None else bool(changed),
-        "changed": (changed or "").splitlines()[:50],
-        "worker_source_sha256": source_digest(ROOT),
-    }
+    return Git(
+        revision=_git("rev-parse", "HEAD"),
+        dirty=None if changed is None else bool(changed),
+        changed=tuple((changed or "").splitlines()[:50]),
+        worker_source_sha256=source,
+    )
 
 
 def _git(*arguments: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import select
@@ -13,6 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from formats import reading
 from formats.job import REFERENCE, Job
 from formats.outcome import WorkerOutcome
 from formats.writing import write_json
@@ -55,8 +55,8 @@ def run(job: Job, python: Path, process_env: Mapping[str, str], watch: Callable[
 def read_outcome(log_dir: Path) -> WorkerOutcome | None:
     """None: the worker did not get to write one."""
     try:
-        return WorkerOutcome(**json.loads((log_dir / "outcome.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return reading.from_file(log_dir / "outcome.json", reading.outcome)
+    except (OSError, ValueError):
         return None
 
 

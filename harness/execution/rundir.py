@@ -7,9 +7,10 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
+from formats import reading
 from formats.cell import Cell, SweepMark
 from formats.job import Job, read_job
 from formats.outcome import WorkerOutcome
@@ -96,10 +97,10 @@ def _may_go_on(directory: Path, sweep: SweepMark | None) -> bool:
     Without a readable record.json, a measurement outside of a sweep may go on, and one of a sweep only if `raw/` is empty.
     """
     try:
-        mark = json.loads((directory / "record.json").read_text(encoding="utf-8")).get("sweep")
-    except (OSError, ValueError, AttributeError):
+        record = reading.from_file(directory / "record.json", reading.record)
+    except (OSError, ValueError):
         return sweep is None or not any((directory / "raw").glob("*"))
-    return bool(mark == (sweep and asdict(sweep)))
+    return record.sweep == sweep
 
 
 def status(directory: Path) -> str | None:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from formats.record import ArrayKind
 from harness.errors import UsageError
 from harness.inputs import families
 from harness.inputs.families import Arrays, Description, Family
@@ -33,7 +33,7 @@ class Inputs:
         fresh: .npz of other values again, which no SUT meets before the end of a test. Of a training: what it is not trained on.
         digest: sha256 of names, dtypes, shapes and bytes of the arrays, hex.
         count: how many samples there are.
-        arrays: name → `dtype`, and `shape` without the axis of samples.
+        arrays: name → its kind.
         description: what the family says of them.
         least_flops: of a sample, on average; None: the family does not know.
         notes: what a reader of the result should know of the user's file.
@@ -45,7 +45,7 @@ class Inputs:
     warmup_rows: int
     digest: str
     count: int
-    arrays: Mapping[str, Mapping[str, Any]]
+    arrays: Mapping[str, ArrayKind]
     description: Description
     least_flops: float | None = None
     notes: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def prepare(
         warmup_rows=warmup_rows,
         digest=digest,
         count=count,
-        arrays={name: {"dtype": array.dtype.name, "shape": array.shape[1:]} for name, array in arrays.items()},
+        arrays={name: ArrayKind(dtype=array.dtype.name, shape=array.shape[1:]) for name, array in arrays.items()},
         description=family.describe(arrays),
         least_flops=family.least_flops(size, arrays) if family.least_flops else None,
         notes=notes,

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from compliance.logs import files
 from formats.cell import Cell
 from formats.job import TESTS, Job
+from formats.record import Git
 from harness.execution import loadgen_run, machine
 from harness.execution.environments import Environment
 from harness.inputs.checkpoint import Checkpoint
@@ -44,7 +44,7 @@ class Attempt:
     started_monotonic_ns: int
 
     @cached_property
-    def git(self) -> Mapping[str, Any]:
+    def git(self) -> Git:
         """What `machine.git` says of this source tree."""
         return machine.git()
 
@@ -53,7 +53,7 @@ class Attempt:
         """The digests of what the tests are made with, and environment variables. A resumed run keeps a test only if all are the same."""
         return {
             "environment": self.environment.lock_sha256,
-            "source": self.git["worker_source_sha256"],
+            "source": self.git.worker_source_sha256,
             "variables": json.dumps(environment_variables.read_by_any(os.environ)),
             "inputs": files.sha256(self.inputs.path),
             "synthetic": files.sha256(self.inputs.synthetic),

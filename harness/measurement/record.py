@@ -6,9 +6,8 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from formats.record import Record
+from formats.record import Benchmark, Digests, Judged, Qsl, Record, SutEnvironment, Trained
 from harness.execution import machine
 from harness.inputs import limits
 from harness.inputs.families.text import SEED
@@ -28,7 +27,7 @@ def make(attempt: Attempt) -> Record:
         command=request.asked.command,
         working_directory=str(Path.cwd()),
         submitter=request.asked.submitter,
-        benchmark={"name": request.benchmark, "official": request.official},
+        benchmark=Benchmark(name=request.benchmark, official=request.official),
         family=request.model.family,
         execution=request.spec.execution,
         framework=framework_of(request.asked.sut),
@@ -37,7 +36,6 @@ def make(attempt: Attempt) -> Record:
         accuracy=_accuracy(attempt),
         digests=_digests(attempt),
         inputs=attempt.inputs.arrays,
-        answers={},
         new_tokens_per_sample=attempt.inputs.description.new_tokens_per_sample,
         end_tokens=request.end_tokens,
         parameters=request.size.parameters,
@@ -46,13 +44,13 @@ def make(attempt: Attempt) -> Record:
         machine=machine.describe(),
         git=attempt.git,
         process_id=os.getpid(),
-        environment={
-            "name": environment.name,
-            "python": str(environment.python),
-            "lock_sha256": environment.lock_sha256,
-            "versions": {},
-            "variables": environment_variables.read_by_any(os.environ),
-        },
+        environment=SutEnvironment(
+            name=environment.name,
+            python=str(environment.python),
+            lock_sha256=environment.lock_sha256,
+            versions={},
+            variables=environment_variables.read_by_any(os.environ),
+        ),
         notes=(*request.reasons, *attempt.inputs.notes, *environment.notes),
         setup_seconds=dict(attempt.setup_seconds),
         started=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
@@ -61,51 +59,54 @@ def make(attempt: Attempt) -> Record:
     )
 
 
-def _training(request: Request) -> dict[str, Any] | None:
+def _training(request: Request) -> Trained | None:
     if not request.trains:
         return None
-    seed = SEED if request.asked.dataset is None else None
-    part = ", ".join(request.model.fit.get("trained", []))
-    return {"parameters": request.trained_parameters, "part": part, "seed": seed, **request.model.fit["log"]}
+    return Trained(
+        parameters=request.trained_parameters,
+        part=", ".join(request.model.fit.get("trained", [])),
+        seed=SEED if request.asked.dataset is None else None,
+        **request.model.fit["log"],
+    )
 
 
-def _qsl(attempt: Attempt) -> dict[str, Any]:
-    inputs, dataset = attempt.inputs, attempt.request.asked.dataset
-    return {
-        "samples": inputs.count,
-        "performance_sample_count": inputs.count,
+def _qsl(attempt: Attempt) -> Qsl:
+    inputs = attempt.inputs
+    dataset = attempt.request.asked.dataset
+    return Qsl(
+        samples=inputs.count,
+        performance_sample_count=inputs.count,
         **inputs.description.lengths,
-        **{key: value for key, value in attempt.request.size.config.items() if key == "denoising_steps"},
-        "synthetic": dataset is None,
-        "dataset": dataset and str(dataset.absolute()),
-    }
+        denoising_steps=attempt.request.size.config.get("denoising_steps"),
+        synthetic=dataset is None,
+        dataset=None if dataset is None else str(dataset.absolute()),
+    )
 
 
-def _accuracy(attempt: Attempt) -> dict[str, Any]:
-    request, reason = attempt.request, attempt.reference.reason
+def _accuracy(attempt: Attempt) -> Judged:
+    request = attempt.request
     model, size = request.model, request.size
-    if answers := attempt.inputs.description.config.get("new_token_buckets"):  # prompts of a file may ask for longer ones than the size
+    reason = attempt.reference.reason or ""
+    if answers := attempt.inputs.description.config.get("new_token_buckets"):
+        # Prompts of a file may ask for longer answers than the size does.
         size = replace(size, inputs={**size.inputs, "new_tokens": max(answers)})
     place = (model, size, request.precision, request.device)
-    judged: dict[str, Any] = {
-        "score": model.score,
-        "keys": list(model.answer_keys),
-        "tolerance": limits.of_training(*place) if request.trains else limits.limits(*place, request.asked.sut, attempt.inputs.count),
-    }
     if request.trains:
-        judged |= {"score": "loss_curve", "keys": ["loss"]}
-    return judged | ({"reason": reason} if reason else {})
+        return Judged(score="loss_curve", keys=("loss",), tolerance=limits.of_training(*place), reason=reason)
+    tolerance = limits.limits(*place, request.asked.sut, attempt.inputs.count)
+    return Judged(score=model.score, keys=tuple(model.answer_keys), tolerance=tolerance, reason=reason)
 
 
-def _digests(attempt: Attempt) -> dict[str, Any]:
+def _digests(attempt: Attempt) -> Digests:
     request = attempt.request
-    return {
-        "weights": attempt.checkpoint.digest,
-        "weights_source": _weights_source(request),
-        "weights_folder": str(request.weights.path) if request.weights and request.spec.reads_weights else None,
-        "inputs": attempt.inputs.digest,
-        "reference": attempt.reference.digest,
-    }
+    folder = str(request.weights.path) if request.weights and request.spec.reads_weights else None
+    return Digests(
+        weights=attempt.checkpoint.digest,
+        weights_source=_weights_source(request),
+        weights_folder=folder,
+        inputs=attempt.inputs.digest,
+        reference=attempt.reference.digest,
+    )
 
 
 def _weights_source(request: Request) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from compliance.logs import files, read_summary
+from formats.record import Git
 from harness import summary, terminal
 from harness.comparison import compare, statistics
 from harness.comparison.tables import Group
@@ -93,7 +94,7 @@ class Details:
     @property
     def command(self) -> str:
         """What repeats it; empty where the record does not tell."""
-        return str(self.group.last.record.get("command", ""))
+        return self.group.last.record.command if self.group.last.record else ""
 
     @property
     def audit_command(self) -> str:
@@ -136,7 +137,8 @@ class Details:
     @property
     def seeded(self) -> bool:
         """Whether the weights are random."""
-        return str(self.group.last.record.get("digests", {}).get("weights_source", "")) == "seeded"
+        record = self.group.last.record
+        return record is not None and record.digests.weights_source == "seeded"
 
     @cached_property
     def times_ms(self) -> np.ndarray | None:
@@ -163,13 +165,14 @@ class Details:
 def _settings(group: Group) -> Iterator[tuple[str, str]]:
     run, c = group.last, group.cell
     yield "inputs", c.dataset
-    yield "weights", f"{c.weights} ({run.record.get('digests', {}).get('weights_source', 'unknown')})"
+    source = run.record.digests.weights_source if run.record else None
+    yield "weights", f"{c.weights} ({source or 'unknown'})"
     if c.options:
         yield "options", ", ".join(f"{name}={value}" for name, value in c.options.items())
     yield "machine", run.machine or "unknown"
     yield "versions", ", ".join(f"{name} {version}" for name, version in run.versions.items()) or "unknown"
-    git = run.record.get("git", {})
-    yield "source", f"{git.get('revision') or 'no revision'}{' with changes' if git.get('dirty') else ''}"
+    git = run.record.git if run.record else Git()
+    yield "source", f"{git.revision or 'no revision'}{' with changes' if git.dirty else ''}"
     yield "began", run.started or "unknown"
     yield "repeats", ", ".join(short(figure) for figure in group.figures) or "none"
 

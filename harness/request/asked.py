@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from formats.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark
+from formats.cell import END_TOKENS, LORA, MODES, PRECISIONS, SIZES, STANDARD_INPUTS, TASKS, SweepMark, fields_with
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
 from harness.request.flags import Parser, did_you_mean, known_name, model_names, sut_name
@@ -194,7 +194,7 @@ def sut_options(sut: str, texts: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-LISTS = ("sut", "scenario", "model", "task", "size", "precision", "batch_size", "seq_len", "prompt_tokens", "new_tokens")
+LISTS = tuple(each.name for each in fields(Asked) if each.name in fields_with("sweeps"))
 """The flags that may take several values in a sweep: each makes cells of its own."""
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 
-from formats.cell import STANDARD_INPUTS, Cell
+from formats import reading
+from formats.cell import STANDARD_INPUTS, Cell, fields_with
 from formats.result import Result, Status
 from harness.execution import rundir
 from harness.execution.environments import is_made
@@ -77,7 +77,7 @@ def earlier_results(request: Request) -> Iterator[Result]:
     for folder in sorted(request.asked.out.glob(f"{request.cell().stem}*")):
         for attempt in rundir.attempts(folder, request.asked.mode):
             try:
-                result = Result.from_json(json.loads((attempt / "result.json").read_text(encoding="utf-8")))
+                result = reading.from_file(attempt / "result.json", reading.result)
             except (OSError, ValueError):
                 continue
             if result.cell.device == request.device:
@@ -87,7 +87,8 @@ def earlier_results(request: Request) -> Iterator[Result]:
 def _alike(request: Request, cell: Cell) -> bool:
     """Return whether a cell of the same name does as much work as the request. The inputs and weights may be others."""
     asked = request.cell()
-    same = all(getattr(asked, name) == getattr(cell, name) for name in ("eos", "lora", "steps", "prompt_tokens", "new_tokens", "options"))
+    others = {"variables", *fields_with("inputs")}
+    same = all(getattr(asked, each.name) == getattr(cell, each.name) for each in fields(cell) if each.name not in others)
     own = cell.dataset not in STANDARD_INPUTS
     same_inputs = own if request.asked.dataset else cell.dataset == asked.dataset
     length = None if request.asked.dataset else request.size.inputs.get("sequence_length")  # with --seq-len it is that

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 
+from formats.cell import ordered_by
 from harness.errors import EnvironmentFailure, UsageError
 from harness.execution import environments
 from harness.inputs import models
@@ -18,7 +19,7 @@ from scenarios.table import SCENARIOS
 from sut.registry import SUTS
 
 # Rivals stand beside each other, so that they are measured one right after the other.
-_ORDER = ("model", "task", "size", "scenario", "batch_size", "seq_len", "prompt_tokens", "new_tokens", "precision", "sut")
+_ORDER = ordered_by("sweeps")
 _WHERE = ("out", "cache")
 
 

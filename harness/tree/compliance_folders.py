@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from compliance.audit_tests import logged_answers, verification
 from compliance.audit_tests.logged_answers import Compared
 from compliance.rules import ComplianceTest, Rules
 from compliance.scoring.accuracy import Accuracy
+from formats.record import Record
 from harness.execution.process import read_outcome
 
 _ANSWERS = "mlperf_log_accuracy.json"
 
 
-def write(directory: Path, record: Mapping[str, Any], rules: Rules, scenario: Path, score: Accuracy | str) -> None:
+def write(directory: Path, record: Record, rules: Rules, scenario: Path, score: Accuracy | str) -> None:
     """Write the folder of each compliance test that ended well.
 
     Args:
@@ -39,7 +39,7 @@ class _Run:
     """The run directory whose compliance tests are written."""
 
     directory: Path
-    record: Mapping[str, Any]
+    record: Record
     rules: Rules
     score: Accuracy | str
 
@@ -51,7 +51,7 @@ def _write_test(run: _Run, name: str, rule: ComplianceTest, target: Path) -> Non
         shutil.copyfile(raw / log, performance / log)
     if rule.tolerance is not None:
         details = [logs.read_detail(run.directory / "raw" / test / "mlperf_log_detail.txt") for test in ("performance", name)]
-        speed = verification.speed(rule, run.record["cell"]["scenario"], run.rules, *details)
+        speed = verification.speed(rule, run.record.cell.scenario, run.rules, *details)
         (target / "verify_performance.txt").write_text(verification.performance_text(speed), encoding="utf-8")
     if rule.sampling_target:
         _write_answers(run, name, rule, target)
@@ -63,7 +63,7 @@ def _write_answers(run: _Run, name: str, rule: ComplianceTest, target: Path) -> 
     whole, test_answers = path.read_bytes(), logged_answers.read(path)
     (target / "accuracy" / _ANSWERS).write_bytes(run.rules.truncation.cut(whole) if rule.truncated else whole)
     if not rule.truncated:
-        ends = frozenset(run.record.get("end_tokens") or ())
+        ends = frozenset(run.record.end_tokens)
         (target / "verify_accuracy.txt").write_text(verification.token_text(test_answers, ends), encoding="utf-8")
         return
     answers = logs.read_accuracy(run.directory / "raw" / "accuracy" / _ANSWERS).payloads
@@ -86,7 +86,7 @@ def _scored(run: _Run, compared: Compared, answers: Mapping[int, bytes]) -> Accu
     with np.load(run.directory / "reference.npz") as reference:
         try:
             return verification.worst(
-                compared.different, answers, run.record["accuracy"], dict(reference), np.load(forced) if forced.exists() else None
+                compared.different, answers, run.record.accuracy, dict(reference), np.load(forced) if forced.exists() else None
             )
         except ValueError as e:
             return str(e)

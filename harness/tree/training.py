@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from compliance.logs import files
 from compliance.scoring.accuracy import Accuracy
 from compliance.training import checks, mllog, run_directory
 from compliance.training import steps as step_files
@@ -22,25 +24,26 @@ __all__ = ["figures", "read_steps", "score", "write"]
 
 def write(directory: Path) -> submission.Score:
     """Write training/ anew; raw/ must hold both tests. → the score of the losses."""
-    record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+    record = files.record(directory / "record.json")
     folder, losses = directory / run_directory.FOLDER, score(directory)
     shutil.rmtree(folder, ignore_errors=True)
     for copy, source in run_directory.COPIES.items():
         if (directory / source).exists():
             (folder / copy).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(directory / source, folder / copy)
-    steps, job = read_steps(directory), json.loads((directory / "raw" / "performance" / "job.json").read_text("utf-8"))
+    steps = read_steps(directory)
+    job = files.job(directory / "raw" / "performance" / "job.json")
     (folder / run_directory.LOG).write_text("".join(mllog.lines(steps, record, job)), encoding="utf-8")
     summary: dict[str, Any] = {
         "label": mllog.LABEL,
-        "cell": record["cell"],
-        "optimizer": job["workload"]["config"]["optimizer"],
-        "lora": job["workload"]["config"].get("lora"),
+        "cell": asdict(record.cell),
+        "optimizer": job.workload.config["optimizer"],
+        "lora": job.workload.config.get("lora"),
         "trained_parameters": steps.trainable,
         "held_out": {"metric": mllog.metric(record), "value": mllog.accuracy(steps)},
         **step_files.as_json(steps),
         "accuracy": losses if isinstance(losses, str) else json.loads(losses.line()),
-        "system": submission.system_description(record, record["submitter"]),
+        "system": submission.system_description(record, record.submitter),
     }
     write_json(folder / "training.json", summary)
     return losses
@@ -54,8 +57,8 @@ def read_steps(directory: Path) -> Steps:
 def score(directory: Path) -> submission.Score:
     """Return how far the accuracy test's losses are from the reference's. If nothing can be compared, return a sentence that says why."""
     training = run_directory.read(directory, with_result=False)
-    if training.no_reference:
-        return str(training.recorded("accuracy", "reason"))
+    if training.record and training.record.no_reference:
+        return training.record.accuracy.reason
     try:
         losses: Accuracy = checks.loss_score(training)
     except ValueError as e:

@@ -1,6 +1,7 @@
 """The figures of kept step times, and the score of a curve of losses."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from compliance.scoring import loss_curve
 from compliance.training import mllog
 from compliance.training.steps import Steps, figures
+from formats import reading
+from tests.support.synthetic_runs import cell, job, record_json
 
 MS = 1_000_000
 LIMITS = {"loss_error": 1e-2, "first_loss_error": 1e-3}
@@ -56,15 +59,12 @@ def test_the_times_add_up_to_the_window_with_the_wait_for_the_device():
 
 
 def logged(kept, part=""):
-    record = {
-        "cell": {"sut": "a", "device": "cpu", "precision": "bfloat16", "seq_len": None},
-        "training": {"benchmark": "bert", "part": part, "seed": None},
-        "submitter": "nobody",
-        "machine": {"cpu": "none"},
-    }
+    training = {"parameters": 1, "part": part, "seed": None, "benchmark": "bert", "ruleset": "5.0.0"}
+    of = cell("a", precision="bfloat16", seq_len=None)
+    record = reading.record(record_json(of) | {"training": training, "submitter": "nobody"})
     constants = ("learning_rate", "beta_1", "beta_2", "epsilon", "weight_decay")
-    job = {"workload": {"config": {"optimizer": dict.fromkeys(constants, 0.5)}}}
-    first, *lines = mllog.lines(kept, record, job)
+    of_test = job(of, Path("run"), optimizer=dict.fromkeys(constants, 0.5))
+    first, *lines = mllog.lines(kept, record, of_test)
     assert first.startswith("Training steps, timed by this project. It is no result of MLPerf, and no time to train.")
     return [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
 

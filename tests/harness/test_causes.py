@@ -1,12 +1,8 @@
-"""The causes of an invalid result are those its schema has."""
+"""Every cause of an invalid result has its checks."""
 
-import json
-
+from formats.result import CAUSES
 from harness import result
-from harness.execution.environments import ROOT
 
 
-def test_every_cause_is_in_the_schema():
-    schema = json.loads((ROOT / "compliance/schemas/result.json").read_text())
-    causes = schema["$defs"]["result"]["properties"]["cause"]["enum"]
-    assert {*result._CAUSES, "loadgen", "audit", None} == set(causes)
+def test_every_cause_has_its_checks():
+    assert {*result._CAUSES, "loadgen", "audit"} == set(CAUSES)

@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from formats import schemas
 from formats.result import Status
 from harness.execution.environments import ROOT
 from harness.inputs import models
@@ -115,8 +116,7 @@ def test_a_cell_is_measured_audited_and_told(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     document = json.loads(done.stdout)
-    schema = json.loads((ROOT / "compliance/schemas/result.json").read_text())
-    jsonschema.validate(document, schema)
+    jsonschema.validate(document, schemas.named("result"))
     cell = document["cells"][0]
     assert (cell["status"], cell["reason"], cell["levels"]) == ("ok", "", ["quick"])
     assert cell["loadgen"] == "VALID"

@@ -11,13 +11,14 @@ from compliance.logs.trace import Trace
 from compliance.rules import Rules, ScenarioRules
 from compliance.subject import LoadGenRun, Subject
 from formats.cell import Cell
+from formats.figures import Figure
 from formats.job import Job, Limits
+from formats.record import Accelerator
 from formats.result import Result
-from harness.execution.machine import Accelerator
 from harness.inputs.models import Model
 from harness.inputs.user_weights import Folder
 from harness.request.request import Request
-from scenarios.table import Figure, Scenario
+from scenarios.table import Scenario
 from sut.contract import Workload
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from compliance import logs, rules
+from formats import figures
 from formats.cell import Cell
 from formats.result import Metric, Result, Status
 from formats.writing import write_json
-from harness import result, summary
+from harness import summary
 from harness.commands import run as run_command
 from harness.errors import UsageError
 from harness.execution.environments import ROOT
@@ -54,7 +55,7 @@ def test_a_scenario_of_ten_lines_is_measured_by_the_real_loadgen(registered, tmp
     assert outcome.answered["samples"] % 8 == 0
     detail = logs.read_detail(job.log_dir / "mlperf_log_detail.txt")
     assert detail.get("effective_scenario") == "MultiStream"
-    metric = result._metric(detail, "MultiStream")
+    metric = figures.metric_of(detail, multi_stream.ENTRY.figure)
     assert (metric.name, metric.unit, metric.higher_is_better, metric.estimate) == ("latency_p99", "ms", False, "percentile")
     assert 1.0 <= metric.value < 1000  # each query takes the mock's millisecond at least
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from formats.figures import Figure
 from scenarios import table
 from scenarios.worker import __main__ as worker
 from scenarios.worker.answers import pack
@@ -12,16 +13,16 @@ ENTRY = table.Scenario(
     name="MultiStream",
     module="tests.support.multi_stream",
     measures="latency of eight samples",
-    figure=table.Figure(
+    figure=Figure(
         name="latency_p99",
         unit="ms",
         higher_is_better=False,
         estimates={"result_99.00_percentile_per_query_latency_ns": "percentile"},
         divisor=1e6,
+        one_query=False,
     ),
     counts=table.one_after_the_other,
     trace_bytes_a_sample=1024,
-    one_query=False,
     one_sample_a_query=False,
 )
 

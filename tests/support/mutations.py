@@ -227,7 +227,9 @@ def own_result(run: Path) -> dict[str, Any]:
     found = {
         **{key: record[key] for key in ("cell", "mode", "round")},
         "loadgen": d.get("result_validity"),
-        "metric": {"name": "samples_per_second", "value": rate},
+        "directory": "",
+        "status": "ok",
+        "metric": {"name": "samples_per_second", "value": rate, "unit": "samples/s", "higher_is_better": True},
         "metrics": {"samples_per_second": rate, "ms_per_step": 1000 * samples / batches / rate},
         "measured": {
             "samples": samples,

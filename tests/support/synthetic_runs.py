@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from formats.cell import Cell, SweepMark
+from formats.job import Job, Limits
 from formats.result import Metric, Result, Status
+from formats.workload import Workload
+from formats.writing import write_json
 
 MACHINE = {"cpu": "A processor", "usable_threads": 2, "memory_bytes": 8 << 30, "accelerators": [], "kernel": "Linux 6"}
 VERSIONS = {"python": "3.11.7", "keras": "3.15.1", "jax": "0.10.2", "torch": "2.13.0", "tensorflow-cpu": "2.20.0"}
@@ -48,10 +52,11 @@ def write(
         minutes = first_minute + n * step
         started = f"2026-03-{day:02}T{minutes // 60:02}:{minutes % 60:02}:00+0000"
         git = {"revision": "a" * 40, "dirty": False, "worker_source_sha256": "1"}
-        written = {"cell": asdict(of), "started": started, "machine": MACHINE, "git": git, "command": f"./run.sh --sut {of.sut} …"}
-        written |= {"environment": {"versions": VERSIONS}, "execution": "eager" if of.sut.endswith(("eager", "torch")) else "xla"}
-        _json(directory / "record.json", written | (record or {}))
-        _json(directory / "raw" / "performance" / "job.json", {"limits": {"planned_ms": planned_ms}})
+        written = record_json(of) | {"started": started, "git": git}
+        for key, value in (record or {}).items():
+            written[key] = written[key] | value if isinstance(value, dict) else value
+        _json(directory / "record.json", written)
+        write_json(directory / "raw" / "performance" / "job.json", job(of, directory, planned_ms))
         name, unit = ("samples_per_second", "samples/s") if offline else ("latency_p90", "ms")
         metrics = {"ms_per_step": 1000 * of.batch_size / figure if offline else figure} if figure else {}
         if figure and of.scenario == "SingleStream":
@@ -72,6 +77,56 @@ def write(
         _json(directory / "result.json", asdict(Result(**values | changes)))
         directories.append(directory)
     return directories
+
+
+def record_json(of: Cell) -> dict[str, Any]:
+    """The least that a record.json holds."""
+    return {
+        "schema": "record-2",
+        "cell": asdict(of),
+        "mode": "quick",
+        "round": "v6.1",
+        "command": f"./run.sh --sut {of.sut} …",
+        "benchmark": {"name": f"{of.model}-{of.size}", "official": "bert-99"},
+        "family": of.model,
+        "execution": "eager" if of.sut.endswith(("eager", "torch")) else "xla",
+        "qsl": {"samples": 64, "performance_sample_count": 64, "synthetic": True},
+        "accuracy": {"score": "logits", "keys": ["logits"], "tolerance": {}},
+        "digests": {"weights": "0" * 64, "inputs": "0" * 64, "reference": "0" * 64},
+        "machine": MACHINE,
+        "git": {},
+        "environment": {"name": "core", "lock_sha256": "0" * 64, "versions": VERSIONS},
+        "new_tokens_per_sample": None,
+    }
+
+
+def job(of: Cell, directory: Path, planned_ms: int = 0, **config: Any) -> Job:
+    """The job of the performance test. `config`: of its workload."""
+    workload = Workload(
+        model=of.model,
+        task=of.task,
+        config=config,
+        checkpoint=Path("none"),
+        precision=of.precision,
+        batch_size=of.batch_size,
+        device=of.device,
+        backend=None,
+        execution="eager",
+    )
+    return Job(
+        sut=of.sut,
+        family=of.model,
+        workload=workload,
+        scenario=of.scenario,
+        test="performance",
+        benchmark=of.model,
+        answer=("logits",),
+        inputs=Path("inputs.npz"),
+        synthetic=Path("synthetic.npz"),
+        warmup_rows=1,
+        limits=Limits(min_duration_ms=0, min_query_count=1, performance_sample_count=64, planned_ms=planned_ms),
+        log_dir=directory / "raw" / "performance",
+    )
 
 
 def _json(path: Path, value) -> None:

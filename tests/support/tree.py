@@ -18,6 +18,7 @@ import numpy as np
 
 from compliance import logs, rules
 from compliance.findings.check import Check
+from compliance.logs import files
 from compliance.scoring import accuracy
 from compliance.subject import LoadGenRun
 from formats.job import Job, Limits, read_job
@@ -167,12 +168,12 @@ def _packed(trace: Path) -> str:
 
 def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (), of: rules.Rules | None = None) -> Path:
     """Compliance tests after `build`, each in a process, and their folders in the tree. Raises WorkerFailed."""
-    of, record = of or rules.load(), read_json(run / "record.json")
+    of, record = of or rules.load(), files.record(run / "record.json")
     performance, outcome = read_job(run / "raw" / "performance" / "job.json"), read_outcome(run / "raw" / "performance")
     assert outcome is not None
     performance = replace(performance, calibration=outcome.calibration)
     for name in names or loadgen_run.applicable(performance, of):
-        job = loadgen_run.compliance_job(name, performance, of, record["benchmark"]["official"])
+        job = loadgen_run.compliance_job(name, performance, of, record.benchmark.official)
         _run(job, worker)
         _packed(job.log_dir / "mlperf_log_trace.json")
     resubmit_compliance(run, of)
@@ -181,7 +182,7 @@ def comply(run: Path, worker: Sequence[str] = HONEST, names: Sequence[str] = (),
 
 def resubmit_compliance(run: Path, of: rules.Rules | None = None) -> None:
     """The TESTxx folders, made again from raw/."""
-    of, record = of or rules.load(), read_json(run / "record.json")
+    of, record = of or rules.load(), files.record(run / "record.json")
     for name in of.compliance_tests:
         shutil.rmtree(scenario_folder(run) / name, ignore_errors=True)
     compliance_folders.write(run, record, of, scenario_folder(run), submission.score(run, record))

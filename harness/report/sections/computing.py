@@ -8,6 +8,7 @@ from operator import itemgetter
 from statistics import median
 from typing import Any
 
+from formats.record import Machine
 from harness.comparison import tables
 from harness.comparison.tables import Group
 from harness.figure import short
@@ -51,15 +52,14 @@ class _Products:
         """The median."""
         return median(self.rates)
 
-    def add(self, rate: float, fact: Mapping[str, Any], machine: Mapping[str, Any]) -> None:
+    def add(self, rate: float, fact: Mapping[str, Any], machine: Machine | None) -> None:
         """Add one run: its rate, the evidence of its library, and the machine it ran on."""
         self.rates.append(rate)
         if fact.get("library", UNKNOWN) == UNKNOWN:
             return
         self.libraries.append(library(fact))
-        cpu = str(machine.get("cpu", ""))
-        unused = unused_avx512(fact, cpu, machine.get("cpu_flags", ()))
-        self.narrow = self.narrow or unused
+        if machine and not self.narrow:
+            self.narrow = unused_avx512(fact, machine.cpu, machine.cpu_flags)
 
 
 _Place = tuple[str, ...]
@@ -149,7 +149,8 @@ def _places(groups: Iterable[Group]) -> dict[_Place, dict[str, _Products]]:
         framework = framework_of(cell.sut)
         variables = [f"{name}={value}" for name, value in sorted(cell.variables.items())]
         place = (cell.precision, cell.device, group.last.machine, *variables)
-        machine = group.last.record.get("machine", {})
+        record = group.last.record
+        machine = record.machine if record else None
         for run in group.good:
             rate = run.result.evidence.get("after", {}).get("matrix_flops")
             if framework and rate:

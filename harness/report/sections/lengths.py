@@ -56,9 +56,10 @@ def _more(keras: list[Group], prompt: int, new: int) -> list[str]:
 
 
 def _lengths_differ(group: Group) -> bool:
-    lengths = group.last.record.get("qsl", {})
-    is_uneven = group.cell.dataset == "uneven"
-    return is_uneven or lengths.get("shortest") != lengths.get("longest")
+    if group.cell.dataset == "uneven":
+        return True
+    record = group.last.record
+    return record is not None and record.qsl.shortest != record.qsl.longest
 
 
 def _tokens(group: Group) -> tuple[int, int] | None:

@@ -6,18 +6,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from formats.cell import fields_with
 from harness.comparison import compare
 from harness.figure import short
 from harness.report.content import MOST_SENTENCES, Content
 from harness.report.contest import Contest
 from harness.report.section import Picture, Pictures, Section
 
-_AXES = {
-    "batch_size": "batch",
-    "seq_len": "tokens an input",
-    "prompt_tokens": "tokens a prompt",
-    "new_tokens": "tokens an answer",
-}
+_AXES = fields_with("axis")
 """The fields of `Cell` that are an axis, in words."""
 _MOST_OF_AN_AXIS = 4
 """The most pictures of one axis."""

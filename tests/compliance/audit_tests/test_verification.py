@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,24 +13,26 @@ from compliance.audit_tests import logged_answers, verification
 from compliance.audit_tests.logged_answers import Row
 from compliance.loadgen import sampling
 from compliance.logs import Detail
+from tests.support.synthetic_runs import cell, job
 
 V61 = rules.load("v6.1")
 
 
 @pytest.mark.parametrize(
-    ("name", "workload", "samples", "words"),
+    ("name", "task", "config", "samples", "words"),
     [
-        ("TEST01", {"task": "generate"}, 64, ""),
-        ("TEST06", {"task": "predict"}, 64, "generates no tokens"),
-        ("TEST06", {"task": "generate"}, 64, ""),
-        ("TEST04", {"task": "predict", "config": {}}, 64, ""),
-        ("TEST04", {"task": "predict", "config": {}}, 3, "the library has 3"),
-        ("TEST04", {"task": "generate", "config": {"prompt_buckets": [5], "new_token_buckets": [45]}}, 64, ""),
-        ("TEST04", {"task": "generate", "config": {"prompt_buckets": [16, 32], "new_token_buckets": [45]}}, 64, "prompt buckets"),
-        ("TEST04", {"task": "generate", "config": {"prompt_buckets": [5], "new_token_buckets": [8, 16]}}, 64, "new token buckets"),
+        ("TEST01", "generate", {}, 64, ""),
+        ("TEST06", "predict", {}, 64, "generates no tokens"),
+        ("TEST06", "generate", {}, 64, ""),
+        ("TEST04", "predict", {}, 64, ""),
+        ("TEST04", "predict", {}, 3, "the library has 3"),
+        ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [45]}, 64, ""),
+        ("TEST04", "generate", {"prompt_buckets": [16, 32], "new_token_buckets": [45]}, 64, "prompt buckets"),
+        ("TEST04", "generate", {"prompt_buckets": [5], "new_token_buckets": [8, 16]}, 64, "new token buckets"),
     ],
 )
-def test_which_tests_say_something_of_a_workload(name: str, workload: dict[str, Any], samples: int, words: str) -> None:
+def test_which_tests_say_something_of_a_workload(name: str, task: str, config: dict[str, Any], samples: int, words: str) -> None:
+    workload = job(cell(task=task), Path("run"), **config).workload
     why = verification.inapplicable(name, workload, samples)
     assert words in why and bool(why) == bool(words)
 

@@ -16,6 +16,8 @@ import pytest
 from compliance import audit, rules
 from compliance.findings import verdict
 from compliance.findings.check import Check, Verdict
+from compliance.logs import files
+from formats import documents
 from formats.job import Limits
 from harness.inputs import models
 from harness.request.request import _PACE
@@ -23,7 +25,7 @@ from harness.tree import submission
 from scenarios.worker import loadgen, preflight
 from tests.support import mock_job, tree
 from tests.support.mutations import ANSWERS, DETAIL, SUMMARY, own_result
-from tests.support.tree import base, detail, edit_json, read_json, scenario_folder
+from tests.support.tree import base, detail, edit_json, scenario_folder
 
 PASS, FAIL, MANUAL, NA = Verdict.PASS, Verdict.FAIL, Verdict.MANUAL, Verdict.NA
 MACHINE = {
@@ -75,12 +77,12 @@ def described(run: Path) -> Path:
     """The good run with a whole machine in its record, a tree as the harness makes it of that, and a result.json."""
     _of_record(run, machine=MACHINE, submitter=tree.SUBMITTER)
     _of_record(run, "environment", versions={"python": "3.11.7", "numpy": "2.4.6"})
-    record = read_json(run / "record.json")
+    record = files.record(run / "record.json")
     (base(run) / "systems" / f"{tree.SYSTEM}.json").unlink()
-    name = submission.system_id(record)
+    name = documents.system_id(record)
     (base(run) / "results" / tree.SYSTEM).rename(base(run) / "results" / name)
     _write(base(run) / "systems" / f"{name}.json", submission.system_description(record, tree.SUBMITTER))
-    _write(scenario_folder(run) / "measurements.json", submission.measurements(record))
+    _write(scenario_folder(run) / "measurements.json", documents.measurements(record))
     _write(run / "result.json", own_result(run))
     return run
 
@@ -139,9 +141,9 @@ def test_a_gpu_is_described_as_it_was_recorded(described: Path) -> None:
     _of_record(described, "cell", device="cuda")
     outcome, told = _told(described, "system-of-the-record")
     assert outcome is FAIL and "accelerator_model_name is 'N/A'; record.json says 'NVIDIA H200'" in told
-    record = read_json(described / "record.json")
+    record = files.record(described / "record.json")
     (path,) = (base(described) / "systems").iterdir()
-    name = submission.system_id(record)
+    name = documents.system_id(record)
     _write(path.with_stem(name), submission.system_description(record, tree.SUBMITTER))
     path.unlink()
     (base(described) / "results" / path.stem).rename(base(described) / "results" / name)
@@ -208,11 +210,11 @@ def test_a_tolerance_of_arrays_is_held_to_the_rounds_limits(described: Path, sta
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"answered": 1}, "answered.samples"),
+        ({"answered": 1}, "in answered"),
         ({"answered": {"samples": 7, "payload_bytes": 56}}, "answered.samples is 7"),
         ({"test_ns": 5}, "test_ns is 5"),
         ({"test_ns": 10**15}, "test_ns"),
-        ({"test_ns": None}, "test_ns is None"),
+        ({"test_ns": None}, "in test_ns"),
     ],
 )
 def test_an_outcome_that_is_not_of_the_log_fails(run: Path, test: str, change: dict[str, Any], word: str) -> None:

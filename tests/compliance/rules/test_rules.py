@@ -16,6 +16,7 @@ from compliance import rules
 from compliance.checks import metadata
 from compliance.loadgen import early_stopping
 from compliance.logs import user_conf
+from formats import schemas
 
 V61 = rules.load("v6.1")
 
@@ -103,6 +104,11 @@ def test_any_text_is_a_user_conf_of_some_kind(text: str) -> None:
     found = conf.look_up("m", "S", "a")
     assert found is None or math.isfinite(found[1])
     assert len(conf.values) + len(conf.refused) <= len(text.splitlines())
+
+
+@pytest.mark.parametrize("schema", list(schemas.DOCUMENTS))
+def test_every_schema_that_is_made_is_one(schema: str) -> None:
+    Draft202012Validator.check_schema(schemas.named(schema))
 
 
 @pytest.mark.parametrize("schema", sorted(p.stem for p in (Path(metadata.__file__).parents[1] / "schemas").glob("*.json")))

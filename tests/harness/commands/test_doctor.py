@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -26,10 +27,13 @@ def test_every_finding_that_asks_for_something_says_what_to_do(tmp_path):
 
 @pytest.fixture
 def described(monkeypatch):
-    """The machine's description, to be changed by a test."""
+    """Changes what the machine's description says."""
     known = machine.describe()
-    monkeypatch.setattr(machine, "describe", lambda: known)
-    return known
+
+    def change(**values):
+        monkeypatch.setattr(machine, "describe", lambda: replace(known, **values))
+
+    return change
 
 
 @pytest.mark.parametrize(
@@ -46,7 +50,7 @@ def described(monkeypatch):
     ],
 )
 def test_what_disturbs_a_measurement_gets_advice(described, tmp_path, name, changes, words):
-    described.update(changes)
+    described(**changes)
     found = by_name(doctor.examine(tmp_path, CURRENT))[name]
     assert found.verdict is Verdict.MANUAL
     assert words in found.fix
@@ -75,7 +79,7 @@ def test_a_cache_nobody_may_write_fails(monkeypatch, tmp_path):
 
 
 def test_a_machine_that_is_clearly_busy_fails(described, tmp_path):
-    described.update(load_average=[2.84, 1, 1], threads=2)
+    described(load_average=[2.84, 1, 1], threads=2)
     assert by_name(doctor.examine(tmp_path, CURRENT))["other load"].verdict is Verdict.FAIL
 
 

@@ -41,7 +41,7 @@ def test_runs_of_another_kind_are_no_repeats(tmp_path, second, why):
 @pytest.mark.parametrize(("device", "groups"), [("cuda", 2), ("cpu", 1)])
 def test_another_driver_concerns_the_runs_on_its_gpu(tmp_path, device, groups):
     for driver in ("550.54", "570.86"):
-        machine = {**MACHINE, "accelerators": [{"name": "A GPU", "driver": driver}]}
+        machine = {**MACHINE, "accelerators": [{"name": "A GPU", "memory_bytes": 1 << 30, "driver": driver}]}
         write(tmp_path, cell(device=device), [100], record={"machine": machine})
     assert len(tables.groups([tmp_path])) == groups
 

@@ -13,7 +13,7 @@ import pytest
 
 from compliance import audit
 from compliance.findings.check import Verdict
-from formats.result import Result
+from formats import reading
 from harness import cli, result, summary
 from harness.comparison import compare, history, tables
 from harness.errors import UsageError
@@ -170,7 +170,7 @@ TAMPERED = {
     "another loss": (changed("raw/accuracy/steps.json", other_loss), "training-loss"),
     "a loss less": (changed("raw/accuracy/steps.json", lambda d: d["losses"].pop()), "training-loss"),
     "a looser tolerance": (changed("record.json", lambda d: d["accuracy"]["tolerance"].update(loss_error=1.0)), "training-tolerance"),
-    "no tolerance": (changed("record.json", lambda d: d["accuracy"].update(tolerance=None)), "training-tolerance"),
+    "no tolerance": (changed("record.json", lambda d: d["accuracy"].update(tolerance=None)), "training-files"),
     "another reference": (lambda directory: (directory / "reference.npz").write_bytes(b"none"), "training-files"),
     "another batch size": (changed("record.json", lambda d: d["cell"].update(batch_size=8)), "training-record"),
     "another SUT": (changed("record.json", lambda d: d["cell"].update(sut="keras3-jax")), "training-record"),
@@ -423,6 +423,6 @@ def test_the_published_training_stands_beside_ours(good):
     document = json.loads(json.dumps(asdict(good)))
     for batch in (32, 8):
         document["cell"] |= {"sut": "keras3-jax", "batch_size": batch}
-        (beside,) = compare.with_published(tables.grouped([Result.from_json(document)]))
+        (beside,) = compare.with_published(tables.grouped([reading.result(document)]))
         assert beside.a_figure == "222.4 ms/step" and not beside.comparable
         assert ("batch: 32 / 8" in beside.flags) == (batch == 8)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from formats.result import Metric, Result, Status
+from formats import reading
+from formats.result import Metric, Status
 from harness import cli, disturbance, locks, result, summary
 from harness.errors import UsageError
 from harness.execution import loadgen_run, rundir
@@ -344,5 +345,5 @@ def test_a_result_of_before_it_told_what_it_rests_on_is_still_read(tmp_path, mad
     whole = dataclasses.asdict(run.run(request(tmp_path), Reporter(), 0))
     older = {k: v for k, v in whole.items() if k not in ("measured", "disturbance", "unranked")}
     older["cell"] = {k: v for k, v in older["cell"].items() if k != "eos"} | {"size": "own"}  # now: user
-    found = Result.from_json(json.loads(json.dumps(older)))
+    found = reading.result(json.loads(json.dumps(older)))
     assert (found.metric, found.measured, found.unranked) == (Metric(**whole["metric"]), {}, ())

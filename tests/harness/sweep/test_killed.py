@@ -7,7 +7,7 @@ import signal
 import subprocess
 from dataclasses import asdict
 
-from formats.result import Result
+from formats import reading
 from harness import result
 from harness.comparison import runs
 from harness.execution.environments import ROOT
@@ -56,7 +56,7 @@ def test_after_ten_kills_every_repeat_was_measured_once(tmp_path):
     assert before.items() <= now.items()
     measured = {}
     for series, repeat, folder in now:
-        measured.setdefault((series, repeat), []).append(runs.read(Result.from_json(json.loads((folder / "result.json").read_text()))))
+        measured.setdefault((series, repeat), []).append(runs.read(reading.result(json.loads((folder / "result.json").read_text()))))
     assert set(measured) == {(series, repeat) for series in range(SERIES) for repeat in range(1, REPEATS + 1)}
     for attempts in measured.values():  # only a disturbed one is measured again
         last = max(attempts, key=lambda run: run.order)

@@ -6,10 +6,10 @@ import re
 import jsonschema
 import pytest
 
+from formats import schemas
 from harness import cli
 from harness.comparison import tables
 from harness.execution import loadgen_run
-from harness.execution.environments import ROOT
 from harness.sweep import journal, loop
 from tests.conftest import CACHE
 
@@ -40,8 +40,7 @@ def test_failed_invalid_and_unsupported_cells_are_rows_and_the_sweep_goes_on(swe
     ]
     assert ["mock computes in float32" in refused["reason"] for refused in document["refused"]] == [True]
     assert "not there: sam: not yet" in said
-    schema = json.loads((ROOT / "compliance/schemas/result.json").read_text())
-    jsonschema.validate(document, schema)
+    jsonschema.validate(document, schemas.named("result"))
 
 
 def test_unsupported_cells_alone_cost_no_exit_code(sweep, tmp_path):

@@ -1,0 +1,91 @@
+"""The documents of a submission that follow from record.json: the system description and measurements.json.
+
+The harness writes them, and the audit makes them again to compare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from formats.record import Record
+
+LABEL = "Unofficial: not verified by MLCommons, not an MLPerf result."
+NOT_REPORTED = "N/A"
+_HELD = {"tf32": "float32"}
+"""Precision → the dtype of its weights, if that has another name."""
+_SOURCES = {"seeded": "seeded random values", "none": "none is read"}
+
+
+def system_id(record: Record) -> str:
+    """No spaces, no host name: what matters of the machine, and the SUT, whose stack is part of the system."""
+    host = record.accelerator.name if record.accelerator else record.machine.cpu
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", host).strip("-") or "unknown"
+    return f"{slug}-{record.machine.threads}t-{record.cell.sut}"
+
+
+def measurements(record: Record) -> dict[str, str]:
+    """The values of measurements.json."""
+    digests, precision = record.digests, record.cell.precision
+    source = _SOURCES.get(digests.weights_source or "seeded", f"the user's {digests.weights_folder}")
+    dtype = _HELD.get(precision, precision)
+    products = "; matrix products in tf32" if precision == "tf32" else ""
+    input_types = sorted({array.dtype for array in record.inputs.values()})
+    return {
+        "input_data_types": ", ".join(input_types) or "int32",
+        "retraining": "no",
+        "weight_data_types": dtype,
+        "starting_weights_filename": f"safetensors ({source}, digest with config.json {digests.weights})",
+        "weight_transformations": f"cast to {dtype} on loading; names and layouts mapped to the framework's own{products}",
+    }
+
+
+def system_description(record: Record, submitter: str, stack: Iterable[str] = (), driver: str = "") -> dict[str, str]:
+    """Every value is a string. A value that this machine does not report is "N/A", if the rules accept it.
+
+    Args:
+        stack: the packages of `environment.versions` that are named.
+        driver: the accelerator's kind of driver, in words.
+    """
+    m, gpu = record.machine, record.accelerator
+    versions = record.environment.versions
+    packages = ", ".join(f"{name} {versions[name]}" for name in stack)
+    fields: dict[str, object] = {
+        "division": "open",
+        "submitter": submitter,
+        "status": "rdi",
+        "system_type": "edge",
+        "system_type_detail": m.virtualisation and f"virtual machine ({m.virtualisation})",
+        "system_name": system_id(record),
+        "number_of_nodes": 1,
+        "host_processor_model_name": m.cpu,
+        "host_processors_per_node": m.sockets or 1,
+        "host_processor_core_count": m.cores,
+        "host_processor_vcpu_count": m.threads,
+        "host_processor_frequency": m.frequency_mhz and f"{m.frequency_mhz:.0f} MHz",
+        "host_processor_caches": m.caches,
+        "host_processor_interconnect": None,
+        "host_memory_capacity": m.memory_bytes and f"{m.memory_bytes / 2**30:.1f} GiB",
+        "host_memory_configuration": None,
+        "host_storage_capacity": m.disk_bytes and f"{m.disk_bytes / 2**30:.0f} GiB",
+        "host_storage_type": m.disk_kind,
+        "host_networking": None,
+        "host_networking_topology": None,
+        "host_network_card_count": m.network_cards,
+        "accelerators_per_node": 1 if gpu else 0,  # a cell runs on one, the first it may see
+        "accelerator_model_name": gpu and gpu.name,
+        "accelerator_memory_capacity": gpu and f"{gpu.memory_bytes / 2**30:.0f} GiB",
+        "accelerator_frequency": None,
+        "accelerator_host_interconnect": None,
+        "accelerator_interconnect": None,
+        "accelerator_interconnect_topology": None,
+        "accelerator_memory_configuration": None,
+        "accelerator_on-chip_memories": None,
+        "cooling": None,
+        "framework": f"{record.cell.sut}: {packages}",
+        "operating_system": m.kernel and f"{m.operating_system}, {m.kernel}",
+        "other_software_stack": f"Python {versions.get('python')}" + (f", {driver} {gpu.driver}" if gpu else ""),
+        "hw_notes": f"governor {m.governor or 'not told'}; {m.usable_threads} usable threads",
+        "sw_notes": LABEL,
+    }
+    return {key: NOT_REPORTED if value in (None, "") else str(value) for key, value in fields.items()}

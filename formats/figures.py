@@ -1,0 +1,201 @@
+"""The numbers of result.json, from the log, the record and the worker's outcome.
+
+The harness writes them, and the audit makes them again to compare. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from formats.outcome import WorkerOutcome
+from formats.record import Record
+from formats.result import Metric
+
+TOKEN_BYTES = 4
+LATENCIES = {
+    "latency_mean_ms": "result_mean_latency_ns",
+    "latency_p50_ms": "result_50.00_percentile_latency_ns",
+    "latency_p90_ms": "result_90.00_percentile_latency_ns",
+    "latency_p99_ms": "result_99.00_percentile_latency_ns",
+}
+"""Name in `metrics` → key of LoadGen's detail log."""
+
+
+class Log(Protocol):
+    """LoadGen's detail log."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or the default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """The one number of a scenario, and how a result states it.
+
+    Attributes:
+        name, unit: those of result.json.
+        higher_is_better: whether more of it is faster.
+        estimates: key of LoadGen's detail log → how that number is estimated; the first key with a value counts.
+        divisor: LoadGen's value over this is in `unit`.
+        one_query: whether all samples come in one query; else each query has a latency.
+    """
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    estimates: Mapping[str, str]
+    divisor: float = 1.0
+    one_query: bool = True
+
+
+FIGURES = {
+    "Offline": Figure(
+        name="samples_per_second",
+        unit="samples/s",
+        higher_is_better=True,
+        estimates={"result_samples_per_second": "mean"},
+    ),
+    "SingleStream": Figure(
+        name="latency_p90",
+        unit="ms",
+        higher_is_better=False,
+        estimates={
+            "early_stopping_latency_ss": "early stopping",
+            "result_90.00_percentile_latency_ns": "percentile",
+        },
+        divisor=1e6,
+        one_query=False,
+    ),
+    "Fit": Figure(name="ms_per_step", unit="ms/step", higher_is_better=False, estimates={}),
+}
+"""Scenario → its figure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The numbers of one test, as the fields of `Result` of the same names hold them."""
+
+    metric: Metric | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+def of_loadgen(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure, passes: float | None) -> Figures:
+    """The numbers of a performance test that LoadGen drove.
+
+    Args:
+        passes: how many times the operations of a forward pass one sample takes; None: too few of them are counted to say how
+            fast they were.
+    """
+    measured = _measured(log, record, outcome, figure)
+    metrics: dict[str, float] = {}
+    if not figure.one_query:
+        metrics |= {name: log.get(key) / 1e6 for name, key in LATENCIES.items() if log.get(key) is not None}
+    rate = log.get("result_samples_per_second") or log.get("result_qps_without_loadgen_overhead")
+    if rate:
+        metrics |= _rates(rate, record, measured)
+        metrics |= _computing(record, outcome, rate, passes)
+    metrics |= _joules(outcome, int(measured.get("samples", 0)))
+    metrics |= _operators(outcome)
+    return Figures(metric=metric_of(log, figure), metrics=metrics, measured=measured)
+
+
+def of_training(
+    rates: Mapping[str, float],
+    samples: int,
+    batches: int,
+    record: Record,
+    outcome: WorkerOutcome,
+    figure: Figure,
+    passes: float | None,
+) -> Figures:
+    """The numbers of a training's timed run.
+
+    Args:
+        rates: `samples_per_second` and others that follow from the times of its steps.
+        samples, batches: that were timed.
+        passes: as of `of_loadgen`.
+    """
+    rate = rates["samples_per_second"]
+    metrics = dict(rates)
+    if tokens := record.cell.seq_len:  # padding among them: it is computed like the others
+        metrics["tokens_per_second"] = tokens * rate
+    metrics |= _computing(record, outcome, rate, passes)
+    metrics |= _joules(outcome, samples)
+    metric = Metric(figure.name, metrics[figure.name], figure.unit, figure.higher_is_better)
+    return Figures(metric=metric, metrics=metrics, measured={"samples": samples, "batches": batches, "padding_fraction": 0})
+
+
+def _computing(record: Record, outcome: WorkerOutcome, samples_per_second: float, passes: float | None) -> dict[str, float]:
+    """Return how fast the model's matrix products were; empty if that is not known.
+
+    `flops_per_second`: the operations of the products with weights, a second; there are more. `matrix_share`: these over the rate of a
+    large matrix product of the same framework, as a fraction.
+    """
+    if not record.least_flops or passes is None:
+        return {}
+    reached = record.least_flops * samples_per_second * passes
+    product = (outcome.evidence_after or {}).get("matrix_flops")
+    return {"flops_per_second": reached, **({"matrix_share": reached / product} if product else {})}
+
+
+def metric_of(log: Log, figure: Figure) -> Metric | None:
+    """The figure, by the first of its estimates that has a value; None: none has."""
+    for key, estimate in figure.estimates.items():
+        value = log.get(key)
+        # LoadGen writes a latency of 0 if it has too few queries for its estimate.
+        if value or (value == 0 and figure.higher_is_better):
+            return Metric(figure.name, value / figure.divisor, figure.unit, figure.higher_is_better, estimate)
+    return None
+
+
+def _measured(log: Log, record: Record, outcome: WorkerOutcome, figure: Figure) -> dict[str, float]:
+    """What the figure rests on. A batch that is filled up costs as much as a full one, so rows without a sample are counted."""
+    samples = outcome.answered.get("samples", 0)
+    if not samples:
+        return {}
+    size = record.cell.batch_size
+    batches = -(-samples // size)
+    measured: dict[str, float] = {"samples": samples, "batches": batches}
+    measured["padding_fraction"] = 1 - samples / (batches * size)
+    loaded = log.get("effective_performance_sample_count")
+    # Elsewhere samples are drawn, and one comes more often than another.
+    in_passes = figure.one_query or log.get("effective_sample_concatenate_permutation") is True
+    if loaded and in_passes:
+        measured["passes"] = samples / loaded
+    if record.new_tokens_per_sample is not None:
+        measured["tokens"] = outcome.answered["payload_bytes"] // TOKEN_BYTES
+    return measured
+
+
+def _rates(rate: float, record: Record, measured: Mapping[str, float]) -> dict[str, float]:
+    """`ms_per_step` is the time of one batch, the published benchmark's unit. `ms_per_denoising_step` is that of a model that makes
+    images in steps. Tokens are those answered."""
+    batch = measured["samples"] / measured["batches"] if measured else record.cell.batch_size
+    rates = {"samples_per_second": float(rate), "ms_per_step": 1000 * batch / rate}
+    if steps := record.qsl.denoising_steps:
+        rates["ms_per_denoising_step"] = rates["ms_per_step"] / steps
+    if "tokens" in measured:
+        rates["tokens_per_second"] = rate * measured["tokens"] / measured["samples"]
+    return rates
+
+
+def _joules(outcome: WorkerOutcome, samples: int) -> dict[str, float]:
+    joules = outcome.energy.get("joules", {}) if samples else {}
+    return {f"joules_per_sample_{_word(source)}": value / samples for source, value in joules.items()}
+
+
+def _operators(outcome: WorkerOutcome) -> dict[str, float]:
+    """How many operators Python calls for a batch of an eager SUT; empty for compiled code, and if nobody counted them."""
+    after = outcome.evidence_after or {}
+    detail = after.get("detail", {})
+    batches, called = detail.get("batches"), detail.get("operators_called")
+    if after.get("graphs") or not batches or called is None:
+        return {}
+    return {"operators_per_batch": called / batches}
+
+
+def _word(text: str) -> str:
+    return text.replace(" ", "_").replace("-", "_")

@@ -1,0 +1,78 @@
+"""JSON documents → the types of this package. Workers do not import it: their environments have no msgspec."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from formats import record as records
+from formats.cell import Cell
+from formats.job import Job
+from formats.outcome import WorkerOutcome
+from formats.record import Record
+from formats.result import Result
+
+T = TypeVar("T")
+_CELL_FIELDS = {field.name for field in dataclasses.fields(Cell)}
+
+
+def record(document: Any) -> Record:
+    """The record that a parsed record.json holds. Raises ValueError with one sentence for anything else."""
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if isinstance(document, dict) and schema != records.SCHEMA:
+        raise ValueError(f"its schema is {str(schema)[:40]!r}; this version reads {records.SCHEMA}")
+    return _of_a_cell(document, Record)
+
+
+def result(document: Any) -> Result:
+    """The result that a parsed result.json holds, of this version or an older one.
+
+    Raises ValueError with one sentence for anything else.
+    """
+    try:
+        return _of_a_cell(document, Result)
+    except ValueError as e:
+        raise ValueError(f"it is no result of this version of the harness: {e}") from None
+
+
+def job(document: Any) -> Job:
+    """The job that a parsed job.json holds. Raises ValueError with one sentence for anything else."""
+    return _converted(document, Job)
+
+
+def outcome(document: Any) -> WorkerOutcome:
+    """The outcome that a parsed outcome.json holds. Raises ValueError with one sentence for anything else."""
+    return _converted(document, WorkerOutcome)
+
+
+def from_file(path: Path, read: Callable[[Any], T]) -> T:
+    """What `read` makes of a JSON file. Raises OSError, or ValueError with one sentence."""
+    return read(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _of_a_cell(document: Any, kind: type[T]) -> T:
+    """Raises ValueError for a key of `cell` that this version does not know too: unlike cells would look alike."""
+    cell = document.get("cell") if isinstance(document, dict) else None
+    unknown = sorted(cell.keys() - _CELL_FIELDS) if isinstance(cell, dict) else []
+    if unknown:
+        raise ValueError(f"its cell has the unknown key {unknown[0][:40]!r}")
+    return _converted(document, kind)
+
+
+def _converted(document: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.convert(document, kind, strict=True, dec_hook=_decode)
+    except (msgspec.MsgspecError, RecursionError) as e:
+        raise ValueError(re.sub(r" - at `\$\.?(.*)`$", r" in \1", str(e))) from None
+
+
+def _decode(kind: type, value: Any) -> Any:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise TypeError(f"expected a path, got {type(value).__name__}")

@@ -1,0 +1,58 @@
+"""The JSON Schemas of this project's documents, made from their types.
+
+`python -m formats.schemas NAME` prints one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from typing import Any
+
+import msgspec
+
+from formats import cell, record, result
+from formats.record import Record
+from formats.result import Document
+
+DOCUMENTS: dict[str, type] = {"record": Record, "result": Document}
+"""Name of a schema → the type of its document."""
+_CONSTRAINTS = ("enum", "minimum", "pattern")
+
+
+def of(kind: type, title: str = "") -> dict[str, Any]:
+    """The JSON Schema of a dataclass.
+
+    The constraints in the metadata of fields (`formats.fields`) are a part of it. Descriptions are left out.
+    """
+    (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    fields_of = _dataclasses(kind)
+    for name, definition in definitions.items():
+        definition.pop("description", None)
+        for field in fields_of.get(name, ()):
+            _constrain(definition["properties"][field.name], field)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **root, "$defs": definitions}
+    return {"title": title, **schema} if title else schema
+
+
+def named(name: str) -> dict[str, Any]:
+    """The schema of one of DOCUMENTS."""
+    return of(DOCUMENTS[name])
+
+
+def _constrain(schema: dict[str, Any], field: dataclasses.Field[Any]) -> None:
+    constraints = {key: field.metadata[key] for key in _CONSTRAINTS if key in field.metadata}
+    if "enum" in constraints and field.default is None:
+        constraints["enum"] = [*constraints["enum"], None]
+    schema |= constraints
+
+
+def _dataclasses(kind: type) -> dict[str, tuple[dataclasses.Field[Any], ...]]:
+    """Name of each dataclass of the formats → its fields."""
+    classes = [kind, *(each for module in (cell, record, result) for each in vars(module).values())]
+    return {each.__name__: dataclasses.fields(each) for each in classes if isinstance(each, type) and dataclasses.is_dataclass(each)}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(named(sys.argv[1]), indent=2) + "\n")
