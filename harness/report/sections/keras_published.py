@@ -89,7 +89,8 @@ def lower_precision() -> str:
 
     They follow from the figures of BERT's predictions.
     """
-    fast, slow = [], []
+    fast: list[str] = []
+    slow: list[str] = []
     predictions = [row for row in published() if (row.model, row.task) == ("bert", "predict")]
     for rate, sut in sorted((_tflops(row), row.sut) for row in predictions):
         side = fast if rate > A100_FLOAT32_TFLOPS else slow
