@@ -1,1 +1,4 @@
-"""The report on finished runs: `content` says what is in it, `figures` draws, `details` explains a cell, `page` and `exports` write it."""
+"""The report on finished runs.
+
+`content` is what it is about, `sections` say and draw it, and `page` and `exports` show any section.
+"""

@@ -144,8 +144,8 @@ def _distilled(grid: Grid) -> Iterator[Table]:
     for small, full in _DISTILLED.items():
         for sut in grid.suts:
             pairs = []
-            for (model, batch, tokens), times in grid.cells.items():
-                of_full = grid.cells.get((full, batch, tokens), {})
+            for (model, batch, length), times in grid.cells.items():
+                of_full = grid.cells.get((full, batch, length), {})
                 if model == small and sut in times and sut in of_full:
                     pairs.append((times[sut], of_full[sut]))
             if pairs:
