@@ -269,7 +269,7 @@ def _write(
     for name in {name for each in found.values() for name in each}:
         paths[f"{wheels.FOLDER}/{name}"] = folder / wheels.FOLDER / name
     _remove_others(folder, paths, sources)
-    files = {}
+    files: dict[str, Any] = {}
     for name, path in sorted(paths.items()):
         files[name] = {"bytes": path.stat().st_size, "sha256": wheels.sha256(path)}
         if name in copied and name != "run.sh":
