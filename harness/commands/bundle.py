@@ -269,12 +269,9 @@ def _write(
     for name in {name for each in found.values() for name in each}:
         paths[f"{wheels.FOLDER}/{name}"] = folder / wheels.FOLDER / name
     _remove_others(folder, paths, sources)
-    total = 0
-    files = {}
+    files: dict[str, Any] = {}
     for name, path in sorted(paths.items()):
-        size = path.stat().st_size
-        total += size
-        files[name] = {"bytes": size, "sha256": wheels.sha256(path)}
+        files[name] = {"bytes": path.stat().st_size, "sha256": wheels.sha256(path)}
         if name in copied and name != "run.sh":
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, folder / name)
@@ -297,7 +294,7 @@ def _write(
     partial.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     partial.replace(folder / wheels.MANIFEST)
     shutil.copy2(sources["run.sh"], folder / "run.sh")
-    return total
+    return sum(file["bytes"] for file in files.values())
 
 
 def _remove_others(folder: Path, names: Container[str], sources: Iterable[str]) -> None:

@@ -145,8 +145,8 @@ def _download(package: Package, python: str, device: str, folder: Path) -> str:
     )
     file = _FILE.search(process.stdout)
     if process.returncode or file is None:
-        words = " ".join(process.stderr.split())
-        if "No module named pip" in words:
+        words = " ".join(re.findall("^ERROR: (.*)", process.stderr, re.M)) or process.stderr.strip()
+        if words.endswith("No module named pip"):
             words = f"pip is missing here. Install it: {sys.executable} -m ensurepip"
         target = f"Python {python} on {package.platform}"
         raise EnvironmentFailure(f"no wheel of {package} for {target}: {words}")
