@@ -41,6 +41,5 @@ def test_a_family_of_synthetic_inputs_alone_has_a_twin_of_one_warm_up_row(plain,
     with np.load(found.path) as inputs, np.load(found.synthetic) as twin:
         assert (found.count, found.warmup_rows, len(twin["input_ids"])) == (5, 1, 6)
         assert not (twin["input_ids"][1:] == inputs["input_ids"]).all(axis=1).any()
-    kind = ArrayKind("int32", (32,))
-    assert found.arrays == {"input_ids": kind, "attention_mask": kind}
+    assert found.arrays == {name: ArrayKind(dtype="int32", shape=(32,)) for name in ("input_ids", "attention_mask")}
     assert found.description == families.Description()
