@@ -141,7 +141,8 @@ def _mark_programs() -> None:
     """Give each program that Keras compiles a Python frame of its own. Time in the program counts as time of the frame that calls it."""
     trainer = importlib.import_module("keras.src.backend.jax.trainer")
     compiled = trainer.jit
-    setattr(trainer, "jit", lambda *rest, **named: _marked(compiled(*rest, **named)))  # noqa: B010  a module's function is replaced
+    # A function of the module is replaced.
+    setattr(trainer, "jit", lambda *rest, **named: _marked(compiled(*rest, **named)))  # noqa: B010
 
 
 def _marked(program: Callable[..., Any]) -> Callable[..., Any]:

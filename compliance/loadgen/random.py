@@ -21,7 +21,8 @@ _SHORTEST, _LONGEST = 64, 1 << 14
 def mersenne_twister(seed: int) -> np.random.MT19937:
     """std::mt19937 as LoadGen seeds it on Linux: with the low 32 bits of the seed."""
     bits = np.random.MT19937()
-    bits.state = np.random.RandomState(seed % _RANGE).get_state(legacy=False)  # type: ignore[assignment]  # seeded as std::mt19937
+    state = np.random.RandomState(seed % _RANGE).get_state(legacy=False)  # as std::mt19937
+    bits.state = state  # type: ignore[assignment]
     return bits
 
 

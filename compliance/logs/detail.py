@@ -81,7 +81,9 @@ class Detail:
 
 def read_detail(path: Path) -> Detail:
     """Reads a detail log, whose lines are `:::MLLOG {"key": …, "value": …, "metadata": {…}}`. Raises OSError if it cannot be read."""
-    problems, entries, errors, warnings, writers = Problems(), {}, [], [], set()  # type: ignore[var-annotated]
+    problems = Problems()
+    entries, errors, warnings = {}, [], []  # type: ignore[var-annotated]
+    writers = set()
     last_ms, fault, early = -math.inf, "", ""
     for number, text in read_lines(path, problems, _LARGEST):
         entry, why = _entry(text)

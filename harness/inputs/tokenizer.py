@@ -72,7 +72,8 @@ def of_folder(path: Path, adds: Mapping[str, bool]) -> Tokenizer | None:
                     if name != "tokenizer.json" and _adds_tokens(path, found)
                     else found
                 )
-            except Exception as e:  # noqa: BLE001  both libraries raise bare Exception and RuntimeError for a file they cannot read
+            # Both libraries raise bare Exception and RuntimeError for a file they cannot read.
+            except Exception as e:  # noqa: BLE001
                 raise UsageError(
                     f"--weights {path}: {name} is not a tokenizer ({str(e).strip().splitlines()[0]}): download it again"
                 ) from None

@@ -44,7 +44,8 @@ def main(argv: list[str]) -> None:
         outcome = WorkerOutcome("unsupported", str(e))
     except preflight.Refused as e:
         outcome = WorkerOutcome("skipped", str(e))
-    except Exception as e:  # noqa: BLE001  whatever a framework raises becomes a status; the traceback stays in worker.log
+    # Whatever a framework raises becomes a status. The traceback stays in worker.log.
+    except Exception as e:  # noqa: BLE001
         traceback.print_exc()
         outcome = failure(e, job.sut, job.workload.device)
     write_json(job.log_dir / "outcome.json", outcome)

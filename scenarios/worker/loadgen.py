@@ -37,7 +37,8 @@ def responder(heartbeat: Heartbeat, watch: Watch, dry: bool = False) -> Callable
         if height < count or not stride or (lengths is not None and (len(lengths) < count or max(lengths) > stride)):
             raise ValueError(f"the SUT answered {height} rows of {stride} bytes for {count} samples, or counts more tokens than a row has")
         try:
-            start = addressof(from_buffer(rows))  # type: ignore[arg-type]  # an array is a buffer; numpy's stubs do not say so
+            # An array is a buffer; numpy's stubs do not say so.
+            start = addressof(from_buffer(rows))  # type: ignore[arg-type]
         except TypeError:  # read-only, or not C-contiguous. This is the general way, and takes five times as long
             rows = np.ascontiguousarray(rows)
             start = rows.ctypes.data

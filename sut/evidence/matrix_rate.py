@@ -23,7 +23,8 @@ def measure(product: Callable[[int], Callable[[], object]]) -> float:
         try:
             multiply = product(side)
             multiply()  # compiles, allocates, wakes threads
-        except Exception:  # noqa: BLE001  each framework has its own error for want of memory, which the model itself may leave little of
+        # Each framework has its own error if memory is short. The model may leave little of it.
+        except Exception:  # noqa: BLE001
             if rate:
                 return rate
             raise

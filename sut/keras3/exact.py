@@ -30,7 +30,10 @@ def tensors() -> Iterator[None]:
 
     def prefixed(self: SafetensorLoader, key: str, names: Any) -> str:
         body = key.partition(".")[2]
-        return body if body in names.keys() and key not in names.keys() else str(own_key(self, key, names))  # noqa: SIM118  not a dict
+        known = names.keys()  # `names` is not a dict
+        if body in known and key not in known:
+            return body
+        return str(own_key(self, key, names))
 
     SafetensorLoader.get_tensor = lambda self, key: own(self, key).view(_Whole)
     SafetensorLoader.get_prefixed_key = prefixed

@@ -49,8 +49,8 @@ def compile_forward(model: torch.nn.Module) -> None:
     torch._dynamo.config.fail_on_recompile_limit_hit = True
     # One graph for each number of rows and prompt bucket; the default of 8 is less than a data set of uneven prompts may have.
     torch._dynamo.config.recompile_limit = 64
-    # setattr: a method of a class is replaced on purpose
-    setattr(model, "forward", torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True))  # noqa: B010
+    compiled = torch.compile(model.forward, backend=BACKEND, mode=MODE, dynamic=False, fullgraph=True)
+    setattr(model, "forward", compiled)  # noqa: B010  a method of a class is replaced on purpose
 
 
 class StaticCaches:

@@ -21,7 +21,13 @@ _spec = importlib.util.find_spec("segment_anything")
 assert _spec is not None
 sys.modules.setdefault("segment_anything", importlib.util.module_from_spec(_spec))
 
-from segment_anything.modeling import ImageEncoderViT, MaskDecoder, PromptEncoder, Sam, TwoWayTransformer  # noqa: E402
+from segment_anything.modeling import (  # noqa: E402
+    ImageEncoderViT,
+    MaskDecoder,
+    PromptEncoder,
+    Sam,
+    TwoWayTransformer,
+)
 
 
 class Reference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from transformers import TFBertForSequenceClassification  # noqa: F401, imported once, and not in each case's fork
+from transformers import TFBertForSequenceClassification  # noqa: F401  once, not in each fork
 
 from sut.contract import Workload
 from sut.hf_tensorflow.bert import load

@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 import torch._inductor.compile_fx
-from transformers import BertForSequenceClassification, MistralForCausalLM  # noqa: F401, imported once, and not in each case's fork
+
+# Imported once, and not in the fork of each case.
+from transformers import BertForSequenceClassification, MistralForCausalLM  # noqa: F401
 
 from sut.contract import Workload
 from sut.native_torch import bert, causal_lm, compiled

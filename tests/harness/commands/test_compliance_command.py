@@ -30,7 +30,7 @@ from sut import registry
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.rounds import shortened
-from tests.support.weights_folders import made  # noqa: F401  a fixture
+from tests.support.weights_folders import made
 
 
 @pytest.fixture(scope="module")
@@ -193,13 +193,13 @@ def measured_on(tmp_path, weights):
 
 
 @pytest.mark.parametrize("source", ["seeded", "the user's"])
-def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_path, source):  # noqa: F811
+def test_the_weights_that_were_measured_are_known_again(read_weights, made, tmp_path, source):
     directory = measured_on(tmp_path, made("bert") if source == "the user's" else None)
     assert run_comply(directory, "TEST04")["test04-run"].verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(("change", "words"), [(lambda f: f.write_bytes(b"other"), "have changed since"), (Path.unlink, "are gone")])
-def test_other_weights_are_refused(read_weights, made, tmp_path, change, words):  # noqa: F811
+def test_other_weights_are_refused(read_weights, made, tmp_path, change, words):
     folder = made("bert")
     directory = measured_on(tmp_path, folder)
     change(folder / "model.safetensors")

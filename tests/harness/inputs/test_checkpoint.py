@@ -76,7 +76,8 @@ def test_hardly_a_value_survives_a_lower_precision_so_that_rounded_weights_are_s
 def test_a_bfloat16_size_is_stored_in_bfloat16(tmp_path):
     found = checkpoint.ensure(MISTRAL, TINY_BFLOAT16, tmp_path)
     with safe_open(file_of(found), framework="np") as f:
-        assert {f.get_slice(n).get_dtype() for n in f.keys()} == {"BF16"}  # noqa: SIM118  not a dict
+        names = f.keys()  # `f` is not a dict
+        assert {f.get_slice(name).get_dtype() for name in names} == {"BF16"}
     assert found.digest == digest_of(found.path / "config.json", file_of(found))
 
 

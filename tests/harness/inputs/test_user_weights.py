@@ -15,11 +15,11 @@ from harness.measurement import run
 from tests.conftest import CACHE
 from tests.support.cells import Reporter, request
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, config, digest_of, made, shard, tensors  # noqa: F401  a fixture
+from tests.support.weights_folders import DROP, INDEX, MODELS, config, digest_of, made, shard, tensors
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp_path, name):  # noqa: F811
+def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp_path, name):
     folder, model = made(name), MODELS[name]
     found = user_weights.look(folder, model)
     tiny, full = model.sizes["tiny"], model.sizes["full"]
@@ -33,7 +33,7 @@ def test_our_own_checkpoint_is_a_folder_that_fits_with_the_same_digest(made, tmp
     assert {k: v for k, v in json.loads((linked.path / "config.json").read_text()).items() if k in tiny.config} == tiny.config
 
 
-def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):  # noqa: F811
+def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):
     folder = made("mistral")
     shard(folder)
     for name in ("generation_config.json", "adapter_config.json", "consolidated.safetensors", "pytorch_model.bin", "modeling_own.py"):
@@ -51,7 +51,7 @@ def test_only_the_weights_and_our_configuration_reach_a_sut(made, tmp_path):  # 
     assert linked.bytes == sum(f.stat().st_size for f in files[1:])
 
 
-def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):  # noqa: F811
+def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
     folder, model = made("bert"), MODELS["bert"]
 
     def linked(where: Path) -> checkpoint.Checkpoint:
@@ -69,7 +69,7 @@ def test_changed_files_and_another_place_are_another_checkpoint(made, tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["other weights", "no configuration", "one file more"])
-def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage):  # noqa: F811
+def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage):
     folder, model = made("bert"), MODELS["bert"]
     linked = checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
     if damage == "other weights":
@@ -84,7 +84,7 @@ def test_a_folder_of_links_that_was_changed_is_made_again(made, tmp_path, damage
     assert (linked.path / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
 
 
-def test_what_config_json_leaves_out_is_what_transformers_takes(made):  # noqa: F811
+def test_what_config_json_leaves_out_is_what_transformers_takes(made):
     folder = made("mistral")
     config(folder, head_dim=None, rope_theta=DROP, rms_norm_eps=DROP, sliding_window=DROP, hidden_act=DROP, architectures=DROP, dtype=DROP)
     config(folder, rope_parameters={"rope_theta": 5e5, "rope_type": "default"}, torch_dtype="bfloat16")
@@ -100,14 +100,14 @@ def test_what_config_json_leaves_out_is_what_transformers_takes(made):  # noqa: 
     assert (again["sliding_window"], again["rope_theta"]) == (None, 2e4)
 
 
-def test_the_classes_of_a_classifier_are_those_of_its_labels(made):  # noqa: F811
+def test_the_classes_of_a_classifier_are_those_of_its_labels(made):
     folder = made("bert")
     config(folder, num_labels=DROP, id2label={"0": "a", "1": "b", "2": "c"})
     tensors(folder, lambda t: t.update({"classifier.weight": np.ones((3, 64), np.float32), "classifier.bias": np.ones(3, np.float32)}))
     assert user_weights.look(folder, MODELS["bert"]).size.config["num_labels"] == 3
 
 
-def test_legacy_names_and_buffers_are_no_misfit(made):  # noqa: F811
+def test_legacy_names_and_buffers_are_no_misfit(made):
     folder = made("bert")
 
     def age(t: dict[str, np.ndarray]) -> None:
@@ -122,7 +122,7 @@ def test_legacy_names_and_buffers_are_no_misfit(made):  # noqa: F811
     assert "not read: model.layers.0.self_attn.rotary_emb.inv_freq" in " ".join(user_weights.look(folder, MODELS["mistral"]).notes)
 
 
-def test_a_tied_head_may_be_stored_too(made):  # noqa: F811
+def test_a_tied_head_may_be_stored_too(made):
     folder = made("gemma")
     tensors(folder, lambda t: t.update({"lm_head.weight": t["model.embed_tokens.weight"].copy()}))
     assert (
@@ -132,7 +132,7 @@ def test_a_tied_head_may_be_stored_too(made):  # noqa: F811
 
 
 @pytest.mark.parametrize("name", ["llama", "mistral"])
-def test_a_tied_folder_needs_no_head(made, name):  # noqa: F811
+def test_a_tied_folder_needs_no_head(made, name):
     folder = made(name)
     config(folder, tie_word_embeddings=True)
     tensors(folder, lambda t: t.pop("lm_head.weight"))
@@ -140,7 +140,7 @@ def test_a_tied_folder_needs_no_head(made, name):  # noqa: F811
     assert size.parameters == MODELS[name].sizes["tiny"].parameters - 1000 * 64
 
 
-def test_both_spellings_of_scaled_positions_are_read_alike(made):  # noqa: F811
+def test_both_spellings_of_scaled_positions_are_read_alike(made):
     folder = made("llama")
     scaling = MODELS["llama"].sizes["tiny"].config["rope_scaling"]
     config(folder, rope_scaling=DROP, rope_theta=DROP, rope_parameters={"rope_theta": 1e4, **scaling})
@@ -156,7 +156,7 @@ def test_both_spellings_of_scaled_positions_are_read_alike(made):  # noqa: F811
         ("xlm", "transformer.", "pred.bias"),
     ],
 )
-def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, head):  # noqa: F811
+def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, head):
     folder = made(name)
 
     def give_a_head(t: dict[str, np.ndarray]) -> None:
@@ -174,7 +174,7 @@ def test_a_model_without_a_head_is_read_out_of_one_with_any(made, name, prefix, 
         user_weights.look(folder, MODELS[name])
 
 
-def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(made):  # noqa: F811
+def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(made):
     folder = made("gpt2")
     config(folder, hidden_size=DROP, num_hidden_layers=DROP, num_attention_heads=DROP, max_position_embeddings=DROP, use_cache=True)
     found = user_weights.look(folder, MODELS["gpt2"]).size
@@ -184,14 +184,14 @@ def test_the_librarys_own_names_of_numbers_count_and_what_is_measured_is_set(mad
     assert (text.config["use_cache"], text.inputs["new_tokens"]) == (True, 45)
 
 
-def test_roberta_may_lack_its_pooler_and_two_of_its_positions_are_none(made):  # noqa: F811
+def test_roberta_may_lack_its_pooler_and_two_of_its_positions_are_none(made):
     folder, whole = made("roberta"), MODELS["roberta"].sizes["tiny"].parameters
     tensors(folder, lambda t: [t.pop(f"roberta.pooler.dense.{part}") for part in ("weight", "bias")])
     found = user_weights.look(folder, MODELS["roberta"]).size
     assert (found.parameters, found.inputs["longest"]) == (whole - 64 * 65, 512)
 
 
-def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path):  # noqa: F811
+def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path):
     (tmp_path / "text").write_text("one\n\nanother, which is longer")
     size, model = user_weights.look(made("roberta"), MODELS["roberta"]).size, MODELS["roberta"]
     found = dataset.prepare(model, size, 2, tmp_path / "text", tmp_path / "cache")
@@ -201,7 +201,7 @@ def test_prompts_of_a_model_without_a_head_are_padded_with_a_mask(made, tmp_path
         assert (f["input_ids"][f["attention_mask"] == 0] == 0).all()  # the padding id, 1, would move RoBERTa's positions
 
 
-def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made, tmp_path):  # noqa: F811
+def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made, tmp_path):
     folder, model = made("gpt2"), MODELS["gpt2"]
     (folder / "vocab.json").write_text(json.dumps({"a": 0, "b": 1}))
     (folder / "merges.txt").write_text("#version: 0.2\n")
@@ -211,7 +211,7 @@ def test_a_tokenizer_that_cannot_be_read_is_refused_only_where_it_is_needed(made
         dataset.prepare(model, found.size, 2, tmp_path / "text", tmp_path / "cache", own=found.tokenizer)
 
 
-def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811
+def test_float16_is_computed_in_float32_and_said(made):
     folder = made("mistral")
     tensors(folder, lambda t: t.update({n: v.astype(np.float16) for n, v in t.items()}))
     config(folder, dtype=DROP)
@@ -220,7 +220,7 @@ def test_float16_is_computed_in_float32_and_said(made):  # noqa: F811
     assert "stored in float16, which no SUT computes in: float32, unless --precision says otherwise" in found.notes
 
 
-def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):  # noqa: F811
+def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path):
     folder = made("gemma")
     config(folder, eos_token_id=[7, 9], pad_token_id=20)
     bpe(300).save(str(folder / "tokenizer.json"))
@@ -232,7 +232,7 @@ def test_synthetic_inputs_hold_none_of_the_folders_special_ids(made, tmp_path): 
     assert ids == set(range(1000)) - set(size.inputs["special_ids"])
 
 
-def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # noqa: F811
+def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):
     folder = made("bert")
     assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 512
     config(folder, max_position_embeddings=100)
@@ -240,12 +240,12 @@ def test_the_sequence_is_no_longer_than_the_folder_has_positions_for(made):  # n
     assert user_weights.look(folder, MODELS["bert"]).size.inputs["sequence_length"] == 100
 
 
-def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):  # noqa: F811
+def test_a_folder_and_a_size_exclude_each_other(made, tmp_path):
     with pytest.raises(UsageError, match=r"its config.json decides the size; leave --size tiny out"):
         request(tmp_path, weights=made("bert"), size="tiny")
 
 
-def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_environment, monkeypatch):  # noqa: F811
+def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_environment, monkeypatch):
     """The mock stands for a SUT that reads them."""
     import dataclasses
 
@@ -271,13 +271,13 @@ def test_a_cell_of_a_users_folder_says_so_everywhere(made, tmp_path, made_enviro
     )
 
 
-def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):  # noqa: F811
+def test_the_mock_takes_the_folders_sizes_and_reads_nothing(made, tmp_path, made_environment):
     found = run.run(request(tmp_path / "runs", weights=made("mistral"), model="mistral", cache=CACHE), Reporter(), 0)
     assert (found.status, found.cell.size, found.ranked) == ("ok", "user", False)
     assert json.loads((Path(found.directory) / "record.json").read_text())["digests"]["weights_source"] == "none"
 
 
-def test_end_tokens_are_those_transformers_generates_by(made):  # noqa: F811
+def test_end_tokens_are_those_transformers_generates_by(made):
     folder = made("mistral")
     assert user_weights.look(folder, MODELS["mistral"]).end_tokens == (2,)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [7, 2, 10**9, "x"]}))
@@ -287,7 +287,7 @@ def test_end_tokens_are_those_transformers_generates_by(made):  # noqa: F811
 
 
 @pytest.fixture
-def prompted(made, tmp_path):  # noqa: F811
+def prompted(made, tmp_path):
     """Flags of a cell with a user's weights, tokenizer and prompts; almost every second token is an end token there."""
     folder, text = made("mistral"), tmp_path / "text"
     bpe(400).save(str(folder / "tokenizer.json"))
@@ -297,7 +297,7 @@ def prompted(made, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("scenario", ["Offline", "SingleStream"])
-def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, made_environment, scenario):  # noqa: F811
+def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_path, made_environment, scenario):
     flags = {**prompted, "scenario": scenario, "batch_size": 2 if scenario == "Offline" else 1}
     found = run.run(request(tmp_path / "stop", **flags), Reporter(), 0)
     assert (found.status, found.reason, found.cell.eos) == ("ok", "", "stop")
@@ -309,7 +309,7 @@ def test_an_answer_ends_at_its_end_token_unless_told_otherwise(prompted, tmp_pat
     assert record["end_tokens"] == list(range(2, 300))
 
 
-def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_environment):  # noqa: F811
+def test_end_tokens_can_be_ignored_and_that_is_told(prompted, tmp_path, made_environment):
     found = run.run(request(tmp_path / "ignore", **prompted, eos="ignore"), Reporter(), 0)
     assert (found.status, found.cell.eos) == ("ok", "ignore")
     assert found.measured["tokens"] == 45 * found.measured["samples"]

@@ -15,7 +15,7 @@ import pytest
 from harness.errors import UsageError
 from harness.inputs import checkpoint, user_weights
 from tests.support.tokens import bpe
-from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors  # noqa: F401  a fixture
+from tests.support.weights_folders import DROP, INDEX, MODELS, made, says, shard, tensors
 
 
 def only_these(folder: Path, *names: str) -> None:
@@ -124,7 +124,7 @@ MISFITS: list[tuple[str, Callable[[Path], Any], str]] = [
 
 
 @pytest.mark.parametrize(("name", "spoil", "words"), MISFITS, ids=range(len(MISFITS)))
-def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words):  # noqa: F811
+def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words):
     folder = made(name)
     spoil(folder)
     with pytest.raises(UsageError, match=words) as told:
@@ -135,7 +135,7 @@ def test_a_misfit_is_one_sentence_that_names_the_folder(made, name, spoil, words
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, tmp_path, dtype, value):  # noqa: F811
+def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(made, tmp_path, dtype, value):
     def spoil(each: dict[str, Any]) -> None:
         for name, values in each.items():
             each[name] = values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
@@ -147,7 +147,7 @@ def test_weights_that_are_no_numbers_are_refused_before_anything_is_measured(mad
         checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache")
 
 
-def test_the_largest_finite_weights_are_taken(made, tmp_path):  # noqa: F811
+def test_the_largest_finite_weights_are_taken(made, tmp_path):
     model, folder = MODELS["mistral"], made("mistral")
     tensors(folder, lambda each: each.update({Q: np.full_like(each[Q], np.finfo(np.float32).max)}))
     assert checkpoint.of_folder(user_weights.look(folder, model), model, tmp_path / "cache").path.is_dir()
