@@ -41,7 +41,7 @@ def save_time(cache: Path) -> None:
     Each cell has two workers, and the second one would compile all again. If the driver is not
     persistent, each opening starts the GPU again.
     """
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "jax"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache / "kernels"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     with suppress(pynvml.NVMLError):
         pynvml.nvmlInit()
